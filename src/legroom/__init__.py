@@ -1,0 +1,8 @@
+"""legroom finds the room a PyTorch training run has. Importing it does not import torch."""
+
+__version__ = "0.1.0"
+
+from legroom.api import jobs, machine, memory, plan
+from legroom.job import Job, JobAddress, Score, Settings, load_job
+
+__all__ = ["Job", "JobAddress", "Score", "Settings", "__version__", "jobs", "load_job", "machine", "memory", "plan"]

@@ -1,0 +1,5 @@
+"""`python -m legroom` is the `legroom` command."""
+
+from legroom.cli import main
+
+main()

@@ -1,0 +1,14 @@
+"""Turns a LightningModule and its data into a Job, and Settings back into the Trainer's arguments.
+
+    from legroom.adapters.lightning import from_lightning
+
+    def job():
+        return from_lightning(LitDigits, data=DigitsData)
+
+legroom drives the module itself, without a Trainer: training_step gives the loss, configure_optimizers the optimizer,
+whose learning rate and schedule legroom replaces. Hooks of the loop (on_train_batch_end and the like) are not called.
+"""
+
+from legroom.adapters.lightning.job import from_lightning, trainer_arguments
+
+__all__ = ["from_lightning", "trainer_arguments"]

@@ -1,0 +1,103 @@
+"""Runs a Transformers model as the Trainer does: its loss, the weight of a batch, its optimizer."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from legroom.errors import JobRaised, UsageError
+from legroom.job import Batch
+
+OPTIMIZERS = ("adamw_torch", "adamw_torch_fused")
+IGNORED_LABEL = -100
+
+
+def prepare(model: Any, fields: Mapping[str, Any]) -> Any:
+    """The model as the Trainer makes it ready: from_pretrained hands it out in evaluation mode."""
+    if fields["gradient_checkpointing"]:
+        model.gradient_checkpointing_enable(fields.get("gradient_checkpointing_kwargs"))
+    return model.train()
+
+
+class ModelLoss:
+    """(model, batch) -> the model's own mean loss and the number of labels it was taken over."""
+
+    def __init__(self, only_known: bool) -> None:
+        self.only_known = only_known
+        self.names: frozenset[str] | None = None
+
+    def __call__(self, model: Any, batch: Batch) -> tuple[torch.Tensor, Any] | torch.Tensor:
+        if not isinstance(batch, Mapping):
+            raise JobRaised(
+                f"The collator returned a {type(batch).__name__}; legroom needs a mapping for model(**batch)"
+            )
+        output = model(**self._known(model, batch))
+        loss = output[0] if isinstance(output, tuple) else getattr(output, "loss", None)
+        if loss is None:
+            raise JobRaised(
+                f"The model returned no loss. It computes one where the batch has labels; this one has: "
+                f"{', '.join(map(str, batch))}. Let the data set or the collator add 'labels'"
+            )
+        count = num_labels(model, batch)
+        return loss if count is None else (loss, count)
+
+    def _known(self, model: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Without columns the model does not name, which the Trainer drops too."""
+        if not self.only_known:
+            return dict(batch)
+        if self.names is None:  # kept, because a signature takes longer to read than a small model's launch
+            self.names = frozenset(inspect.signature(model.forward).parameters)
+        known = {name: value for name, value in batch.items() if name in self.names}
+        return known or dict(batch)  # a wrapped model names nothing and takes all
+
+
+def num_labels(model: Any, batch: Mapping[str, Any]) -> torch.Tensor | None:
+    """How many tokens the mean was taken over; None where each row has one label."""
+    labels = batch.get("labels")
+    if not isinstance(labels, torch.Tensor) or labels.dim() < 2 or labels.is_floating_point():
+        return None
+    return (labels[..., 1:] if _shifts_labels(model) else labels).ne(IGNORED_LABEL).sum()
+
+
+def _shifts_labels(model: Any) -> bool:
+    """A causal language model predicts the next token, so the first label of a row is never used."""
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        return False
+    return "ForCausalLM" in str(getattr(model, "loss_type", "")) or "LMHeadModel" in type(model).__name__
+
+
+def make_adamw(model: Any, learning_rate: float, fields: Mapping[str, Any]) -> torch.optim.Optimizer:
+    """AdamW as the Trainer makes it: no weight decay on biases and norms."""
+    from transformers import Trainer
+
+    # The method reads only the model; calling it on no Trainer keeps its rule the one of the installed version.
+    names_decayed: Any = Trainer.get_decay_parameter_names
+    decayed = set(names_decayed(None, model))
+    groups: dict[bool, list[Any]] = {True: [], False: []}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            groups[name in decayed].append(parameter)
+    return torch.optim.AdamW(
+        [
+            {"params": groups[True], "weight_decay": fields["weight_decay"]},
+            {"params": groups[False], "weight_decay": 0.0},
+        ],
+        lr=learning_rate,
+        betas=(fields["adam_beta1"], fields["adam_beta2"]),
+        eps=fields["adam_epsilon"],
+        fused=_optimizer_name(fields) == "adamw_torch_fused",
+    )
+
+
+def refuse_other_optimizers(fields: Mapping[str, Any]) -> None:
+    """Another optimizer needs other memory, so AdamW must not quietly take its place."""
+    if _optimizer_name(fields) not in OPTIMIZERS:
+        raise UsageError(
+            f"TrainingArguments.optim is {_optimizer_name(fields)!r}; legroom makes {' and '.join(OPTIMIZERS)}. "
+            "Pass from_transformers(optimizer=(model, learning_rate) -> Optimizer)"
+        )
+
+
+def _optimizer_name(fields: Mapping[str, Any]) -> str:
+    return str(getattr(fields["optim"], "value", fields["optim"]))

@@ -1,0 +1,55 @@
+"""What a question will cost before it is asked: its probes, and the time they should take."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from legroom.answers import Answer
+from legroom.records import Describe, Entry, StepPeaks
+
+START_SECONDS = 3.0
+"""A child's start: importing torch takes 2 s on two cores, building a small job 1 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeseenProbe:
+    """Some probes of one kind."""
+
+    what: str
+    num_probes: tuple[int, int]
+    """At least and at most."""
+    seconds: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen(Answer):
+    """The probes a command would run."""
+
+    probes: list[ForeseenProbe]
+
+
+def foresee_memory(entries: Sequence[Entry], *, job: str, machine: str) -> Foreseen:
+    """The probes of `legroom memory`; their times from earlier records of the job where there are any."""
+    reading = _median([e.seconds for e in entries if isinstance(e.request, Describe)], START_SECONDS)
+    peaks = [e for e in entries if isinstance(e.request, StepPeaks)]
+    probe = _median([e.seconds for e in peaks if not e.request.fresh], 0.5)
+    proof = _median([e.seconds for e in peaks if e.request.fresh], START_SECONDS + 2.0)
+    probes = [
+        ForeseenProbe(what="read the job in a child process", num_probes=(1, 1), seconds=(reading, reading)),
+        ForeseenProbe(
+            what="3 training steps and an evaluation pass at a small batch size",
+            num_probes=(3, 9),
+            seconds=(3 * probe, 9 * probe),
+        ),
+        ForeseenProbe(
+            what="proof: 5 training steps and two evaluation passes in a fresh process",
+            num_probes=(1, 5),
+            seconds=(proof, 5 * proof),
+        ),
+    ]
+    source = "earlier records of this job" if entries else "a small job on two cores; a heavy model takes longer"
+    return Foreseen(job=job, machine=machine, seconds=0.0, notes=[f"Times are those of {source}"], probes=probes)
+
+
+def _median(values: list[float], otherwise: float) -> float:
+    return statistics.median(values) if values else otherwise

@@ -1,0 +1,197 @@
+"""How large a batch fits: read off the proofs in a logbook, with the law behind them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from legroom.answers import Answer
+from legroom.errors import DoesNotFit, NothingMeasured
+from legroom.laws.memory import LARGEST_BATCH, UNBOUNDED, MemoryLaw, fit_memory, split_batch
+from legroom.plan import Recommendation
+from legroom.records import Entry, JobDescription, MemoryQuestion, PhasePeaks, StepPeaks
+from legroom.units import format_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryAnswer(Answer):
+    """The largest batches within the budget."""
+
+    device: str
+    budget_bytes: int
+    max_batch_size: int
+    """What memory allows."""
+    data_limit: int | None
+    """What the data set allows; None where its length is unknown."""
+    typical_batch_size: int | None
+    """What memory allows if no batch is worse than a typical one; None where all samples are alike."""
+    eval_batch_size: int
+    range: tuple[int, int]
+    """From the size proved to the size the law would allow."""
+    bytes_per_sample: float
+    fixed_bytes: float
+    peak_bytes: int
+    """What the proved batch took."""
+    verified: bool
+    estimate: bool
+    num_ooms: int
+    micro_batch_size: int | None
+    accumulation_steps: int | None
+    settings: dict[str, Any]
+    """What to run: the job's own settings with the batch found."""
+    baseline: dict[str, Any]
+    """The job's own settings."""
+    probes: list[dict[str, Any]]
+
+
+Measured = list[tuple[StepPeaks, PhasePeaks]]
+
+
+def advise_memory(
+    entries: Sequence[Entry],
+    question: MemoryQuestion,
+    *,
+    job: str,
+    machine: str,
+    effective_batch: int | None = None,
+    more_notes: Sequence[str] = (),
+) -> MemoryAnswer:
+    """The answer the entries hold."""
+    description = _description(entries)
+    measured = [
+        (entry.request, entry.result)
+        for entry in entries
+        if isinstance(entry.request, StepPeaks) and isinstance(entry.result, PhasePeaks)
+        if (entry.request.device, entry.request.precision) == (question.device, question.precision)
+    ]
+    request, peaks = _best_proof(measured, question)
+    law = law_of(measured, "worst")
+    largest, line = request.batch_size, law.line_at(request.batch_size)
+    micro, steps = split_batch(effective_batch, largest) if effective_batch else (None, None)
+    allowed = law.largest_batch(question.budget_bytes)
+    high = max(largest, allowed) if allowed < UNBOUNDED else largest
+    return MemoryAnswer(
+        job=job,
+        machine=machine,
+        seconds=sum(entry.seconds for entry in entries),
+        notes=[*more_notes, *_notes(description, question, largest, high)],
+        not_measured=[
+            "memory of loader processes: this budget is for the training process alone",
+            *(["typical batches were measured, not proved"] if description.uneven else []),
+        ],
+        recommendations=[_recommend(question, request, peaks, high)],
+        device=question.device,
+        budget_bytes=question.budget_bytes,
+        max_batch_size=largest,
+        data_limit=description.num_samples,
+        typical_batch_size=_typical(measured, question) if description.uneven else None,
+        eval_batch_size=_best_eval(measured, question, request),
+        range=(largest, high),
+        bytes_per_sample=line.bytes_per_sample,
+        fixed_bytes=line.fixed_bytes,
+        peak_bytes=peaks.training_bytes(),
+        verified=True,
+        estimate=False,
+        num_ooms=sum(result.outcome == "out_of_memory" for _, result in measured),
+        micro_batch_size=micro,
+        accumulation_steps=steps,
+        settings={**description.baseline, "batch_size": micro or largest, "accumulation_steps": steps or 1},
+        baseline=dict(description.baseline),
+        probes=[_probe(*pair) for pair in measured],
+    )
+
+
+def law_of(measured: Measured, samples: str) -> MemoryLaw:
+    """The law through the probes, proofs left out: those ran with another allocator setting."""
+    points = sorted(
+        (request.batch_size, result.phase_bytes)
+        for request, result in measured
+        if not request.proof and request.samples == samples and result.outcome == "measured"
+    )
+    return fit_memory(points)
+
+
+def _description(entries: Sequence[Entry]) -> JobDescription:
+    for entry in reversed(entries):
+        if isinstance(entry.result, JobDescription):
+            return entry.result
+    raise NothingMeasured("The logbook holds no description of the job. Run legroom memory with the same --out first")
+
+
+def _best_proof(measured: Measured, question: MemoryQuestion) -> tuple[StepPeaks, PhasePeaks]:
+    fitting = [
+        (request, result)
+        for request, result in measured
+        if request.proof and 0 < result.training_bytes() <= question.budget_bytes
+    ]
+    if not fitting:
+        raise DoesNotFit(
+            f"No batch could be proved to fit {format_bytes(question.budget_bytes)}: every one tried took more. "
+            "Raise --memory"
+        )
+    return max(fitting, key=lambda pair: pair[0].batch_size)
+
+
+def _best_eval(measured: Measured, question: MemoryQuestion, proved: StepPeaks) -> int:
+    """The largest evaluation batch proved; the training batch's own evaluation pass is proved in any case."""
+    sizes = [
+        request.eval_batch_size
+        for request, result in measured
+        if request.proof and request.eval_batch_size and 0 < result.evaluation_bytes() <= question.budget_bytes
+    ]
+    return max([*sizes, proved.batch_size])
+
+
+def _typical(measured: Measured, question: MemoryQuestion) -> int | None:
+    if not any(request.samples == "typical" and result.phase_bytes for request, result in measured):
+        return None
+    found = law_of(measured, "typical").largest_batch(question.budget_bytes)
+    return found if found < UNBOUNDED else None
+
+
+def _notes(description: JobDescription, question: MemoryQuestion, largest: int, high: int) -> list[str]:
+    notes = []
+    limit = description.num_samples
+    if question.up_to_data and limit is not None and largest >= limit:
+        more = f"; memory would hold about {high:,}" if high > limit else ""
+        notes.append(f"All {limit:,} samples of the data set fit into one batch{more}")
+    elif limit is not None and largest > limit:
+        notes.append(f"The data set has {limit:,} samples, fewer than memory allows; probes repeated them")
+    if description.uneven:
+        small, _, large = description.sample_bytes
+        notes.append(
+            f"Samples differ in size ({format_bytes(small)} to {format_bytes(large)} of {description.num_scanned:,} "
+            "looked at); the answer is for a batch of the largest"
+        )
+    if largest == LARGEST_BATCH:
+        notes.append(f"Batches above {LARGEST_BATCH:,} were not tried")
+    if description.own_loader:
+        notes.append("Batches came from the job's own loader, as it gives them")
+    return notes
+
+
+def _recommend(question: MemoryQuestion, request: StepPeaks, peaks: PhasePeaks, high: int) -> Recommendation:
+    return Recommendation(
+        name="max_batch_size",
+        value=request.batch_size,
+        range=(request.batch_size, high),
+        because=(
+            f"{request.num_steps} training steps and an evaluation pass of {request.batch_size:,} took "
+            f"{format_bytes(peaks.training_bytes())} of {format_bytes(question.budget_bytes)} in a fresh process"
+        ),
+        evidence=["step_peaks"],
+    )
+
+
+def _probe(request: StepPeaks, result: PhasePeaks) -> dict[str, Any]:
+    return {
+        "batch_size": request.batch_size,
+        "eval_batch_size": request.eval_batch_size,
+        "samples": request.samples,
+        "proof": request.proof,
+        "outcome": result.outcome,
+        "peak_bytes": result.training_bytes(),
+        "phase_bytes": dict(result.phase_bytes),
+        "spread": result.spread,
+        "num_repeats": result.num_repeats,
+        "step_seconds": result.step_seconds,
+    }

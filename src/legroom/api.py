@@ -1,0 +1,197 @@
+"""One function a command, nothing else to call: the command line calls only these."""
+
+import datetime
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from legroom.advisors.combine import PlanAnswer, answer_of, combine
+from legroom.advisors.foresee import Foreseen, foresee_memory
+from legroom.advisors.machine import MachineAnswer, advise_machine
+from legroom.advisors.memory import MemoryAnswer, advise_memory
+from legroom.clock import monotonic
+from legroom.engines.base import Engine
+from legroom.engines.local import LocalEngine
+from legroom.errors import UsageError
+from legroom.job import PRECISIONS, Job, JobAddress, address_of
+from legroom.logbook import FILE_NAME, Logbook, open_logbook, read_lines
+from legroom.plan import write_plan
+from legroom.probes.largest_batch import find_largest_batch
+from legroom.probes.limits import read_gpus, read_limits
+from legroom.probes.session import Progress, Session
+from legroom.records import DeviceSpeed, MeasureDevice, MemoryQuestion, RunStarted
+from legroom.units import parse_bytes
+from legroom.workloads import Workload, list_workloads
+
+AnyJob = str | Callable[..., Job] | JobAddress
+
+HOST_SHARE = 0.9
+"""Share of the host memory now free that a job may use where no budget is named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """How a question is asked: where records go, what may be used again, who is told of progress."""
+
+    out: Path | None = None
+    """Folder of logbook, plan and report; legroom-out/<job> where absent."""
+    resume: bool = False
+    """Use what an earlier run in that folder measured."""
+    seed: int = 0
+    timeout: float = 300.0
+    """Seconds a job may do nothing before it counts as hung."""
+    progress: Progress = lambda message, share: None
+    engine: Engine | None = None
+    """Where workers run; processes of this machine where absent."""
+
+
+def jobs() -> list[Workload]:
+    """The built-in jobs with their options."""
+    return list_workloads()
+
+
+def machine(*, device: str = "auto", run: Run | None = None) -> MachineAnswer:
+    """What this machine has: cores, memory, GPUs, and how fast they are."""
+    run = run or Run()
+    limits, (gpus, why_none) = read_limits(), read_gpus()
+    places = ["cpu"] if device == "cpu" or not gpus else ["cpu", "cuda"]
+    started = monotonic()
+    # The built-in job is never built for this: the child measures the device and ends.
+    worker = (run.engine or LocalEngine(silence_seconds=run.timeout)).start(JobAddress(text="digits"), {})
+    try:
+        speeds = {}
+        for share, place in enumerate(places):
+            run.progress(f"measuring {place}", share / len(places))
+            result = worker.ask(MeasureDevice(device=place))
+            assert isinstance(result, DeviceSpeed)
+            speeds[place] = dict(result.values)
+    finally:
+        worker.close()
+    return advise_machine(limits, gpus, why_none, speeds, machine=machine_name(), seconds=monotonic() - started)
+
+
+def memory(
+    job: AnyJob = "digits",
+    *,
+    options: Mapping[str, str] | None = None,
+    device: str = "auto",
+    memory: int | str | None = None,
+    precision: str | None = None,
+    effective_batch: int | None = None,
+    run: Run | None = None,
+) -> MemoryAnswer:
+    """How large a batch fits? Proved in a fresh process."""
+    run = run or Run()
+    address = address_of(job, options)
+    question = _memory_question(device, memory, precision, run.seed)
+    if effective_batch is not None and effective_batch < 1:
+        raise UsageError(f"--effective-batch is {effective_batch}; it must be at least 1")
+    with _session("memory", address, run) as session:
+        return _ask_memory(session, question, effective_batch)
+
+
+def foresee(job: AnyJob = "digits", *, options: Mapping[str, str] | None = None, run: Run | None = None) -> Foreseen:
+    """Which probes would `memory` and `plan` run, and how long should they take? Runs none."""
+    address = address_of(job, options)
+    _, entries, _ = read_lines(out_folder(address, run or Run()) / FILE_NAME)
+    return foresee_memory(entries, job=address.text, machine=machine_name())
+
+
+def plan(
+    job: AnyJob = "digits",
+    *,
+    options: Mapping[str, str] | None = None,
+    device: str = "auto",
+    memory: int | str | None = None,
+    precision: str | None = None,
+    run: Run | None = None,
+) -> tuple[PlanAnswer, Path]:
+    """What should I run? Asks every question there is and writes plan.toml; returns the answer and that file's path."""
+    run = run or Run()
+    address = address_of(job, options)
+    question = _memory_question(device, memory, precision, run.seed, up_to_data=True)
+    with _session("plan", address, run) as session:
+        answer = _ask_memory(session, question, None)
+        made = combine(address, answer)
+        path = session.logbook.path.parent / "plan.toml"
+        write_plan(made, path)
+    return answer_of(made, seconds=answer.seconds), path
+
+
+def machine_name() -> str:
+    """This machine in a few words, the same each time it is asked."""
+    limits, (gpus, _) = read_limits(), read_gpus()
+    names = ", ".join(gpu.name for gpu in gpus) or "no GPU"
+    return f"{platform.system()} {platform.machine()}, {limits.num_cores} cores, {names}"
+
+
+def out_folder(address: JobAddress, run: Run) -> Path:
+    """Where records of that job go."""
+    return run.out or Path("legroom-out") / address.name
+
+
+def _memory_question(
+    device: str, memory: int | str | None, precision: str | None, seed: int, *, up_to_data: bool | None = None
+) -> MemoryQuestion:
+    if precision is not None and precision not in PRECISIONS:
+        raise UsageError(f"There is no precision {precision!r}. Known: {', '.join(PRECISIONS)}")
+    budget = parse_bytes(memory) if isinstance(memory, str) else memory
+    if budget is None:
+        budget = int(HOST_SHARE * read_limits().available_bytes)
+    return MemoryQuestion(
+        device=_device(device),
+        budget_bytes=budget,
+        precision=precision or "fp32",
+        up_to_data=memory is None if up_to_data is None else up_to_data,
+        seed=seed,
+    )
+
+
+def _device(device: str) -> str:
+    if device not in ("auto", "cpu", "cuda"):
+        raise UsageError(f"There is no device {device!r}. Known: auto, cpu, cuda")
+    gpus, why_none = read_gpus()
+    if device == "cuda" and not gpus:
+        raise UsageError(f"CUDA was asked for, but there is no GPU here: {why_none}. Use --device cpu")
+    return "cpu" if device == "auto" and not gpus else device.replace("auto", "cuda")
+
+
+def _ask_memory(session: Session, question: MemoryQuestion, effective_batch: int | None) -> MemoryAnswer:
+    find_largest_batch(session, question)
+    session.progress("done", 1.0)
+    return advise_memory(
+        session.logbook.entries,
+        question,
+        job=session.address.text,
+        machine=session.logbook.head.machine,
+        effective_batch=effective_batch,
+        more_notes=session.logbook.notes,
+    )
+
+
+def _session(command: str, address: JobAddress, run: Run) -> Session:
+    engine = run.engine or LocalEngine(
+        silence_seconds=run.timeout, limit_bytes=int(HOST_SHARE * read_limits().available_bytes)
+    )
+    return Session(address, engine, _logbook(command, address, run), progress=run.progress)
+
+
+def _logbook(command: str, address: JobAddress, run: Run) -> Logbook:
+    from legroom import __version__
+
+    head = RunStarted(
+        run="",
+        job=address.text,
+        options=address.options,
+        digest=address.digest,
+        machine=machine_name(),
+        command=command,
+        legroom_version=__version__,
+        started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+    folder = out_folder(address, run)
+    logbook = open_logbook(folder, head, resume=run.resume)
+    if run.out is None:
+        (folder.parent / ".gitignore").write_text("*\n")  # our own folder: nobody means to commit it
+    return logbook

@@ -1,0 +1,132 @@
+"""The process that runs the user's code: builds the job, serves requests, reports records, dies with its parent.
+
+    python -m legroom.child READ_DESCRIPTOR WRITE_DESCRIPTOR PARENT_PID
+
+One JSON line comes in with the job's address, then one a request. Out go {"beat": phase} while it works and
+{"result": ...} or {"error": ...} at the end. The user's prints go to stdout and stderr, which are not ours.
+"""
+
+import base64
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+BEAT_SECONDS = 1.0
+
+
+def main() -> None:
+    """Serve requests until the parent closes the pipe."""
+    requests, messages, parent = (int(word) for word in sys.argv[1:4])
+    die_with(parent)
+    reporter = Reporter(messages)
+    lines = read_lines(requests)
+    address = next(lines)
+    bench = None
+    for line in lines:
+        try:
+            if bench is None:
+                bench = _open_bench(address, reporter)
+            from legroom.probes import serve
+            from legroom.records import request_from, to_json
+
+            reporter.send({"result": to_json(serve(request_from(line), bench))})
+        except BaseException as error:
+            reporter.send({"error": describe_error(error)})
+
+
+def _open_bench(address: dict[str, Any], reporter: "Reporter") -> Any:
+    from legroom.job import JobAddress
+    from legroom.probes.bench import Bench
+
+    pickled = None if address["pickled"] is None else base64.b64decode(address["pickled"])
+    place = JobAddress(text=address["text"], options=address["options"], pickled=pickled)
+    return Bench(place, beat=reporter.beat)
+
+
+class Reporter:
+    """Sends messages up the pipe; a beat at most once a second, so that a working job is not taken for a hung one."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.last_beat = 0.0
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Write one line, whole."""
+        content = json.dumps(message).encode() + b"\n"
+        while content:
+            content = content[os.write(self.descriptor, content) :]
+
+    def beat(self, phase: str) -> None:
+        """Say that the job got as far as this phase."""
+        if time.monotonic() - self.last_beat > BEAT_SECONDS:
+            self.last_beat = time.monotonic()
+            self.send({"beat": phase})
+
+
+def read_lines(descriptor: int) -> Iterator[dict[str, Any]]:
+    """JSON lines from a raw descriptor: a buffered file read in a thread would deadlock forked loader workers."""
+    buffer = b""
+    while chunk := os.read(descriptor, 1 << 16):
+        buffer += chunk
+        while b"\n" in buffer:
+            line, _, buffer = buffer.partition(b"\n")
+            yield json.loads(line)
+
+
+def die_with(parent: int) -> None:
+    """End this process, and every process it forks, as soon as its parent ends, even by SIGKILL."""
+    if sys.platform != "linux":
+        return  # elsewhere the closed pipe ends the child at its next read
+    libc = ctypes.CDLL(None)
+
+    def ask_kernel() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    ask_kernel()
+    os.register_at_fork(after_in_child=ask_kernel)
+    if os.getppid() != parent:  # it ended before we asked
+        os._exit(1)
+    with contextlib.suppress(OSError):
+        # Should the machine run out of memory, the kernel ends this process first, not the user's others.
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """An error as it crosses to the parent: its class among ours, one sentence, and the traceback for hunters."""
+    from legroom.errors import LegroomError
+
+    details = "".join(traceback.format_exception(error))
+    if isinstance(error, LegroomError):
+        return {"type": type(error).__name__, "message": str(error), "details": error.details or details}
+    if _is_out_of_memory(error):
+        return {"type": "OutOfMemory", "message": "The job ran out of memory", "details": details}
+    first_line = (str(error).splitlines() or [""])[0][:300]
+    message = f"The job raised {type(error).__name__}: {first_line}{_place(error)}"
+    return {"type": "JobRaised", "message": message, "details": details}
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    torch = sys.modules.get("torch")
+    return isinstance(error, MemoryError) or (torch is not None and isinstance(error, torch.OutOfMemoryError))
+
+
+def _place(error: BaseException) -> str:
+    """Where in the user's own files it happened: the innermost frame that is neither ours nor a library's."""
+    ours = str(Path(__file__).parent)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith((ours, "<")) and "site-packages" not in frame.filename:
+            return f" ({frame.filename}, line {frame.lineno})"
+    return ""
+
+
+if __name__ == "__main__":
+    main()

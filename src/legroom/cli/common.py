@@ -1,0 +1,110 @@
+"""What all commands share: their common options, progress, printing, and errors as sentences with exit codes."""
+
+import json as json_library
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from legroom.errors import LegroomError, NothingMeasured, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+JobWord = Annotated[
+    str, typer.Argument(metavar="JOB", help="file.py:function, package.module:function, or a built-in name.")
+]
+With = Annotated[list[str], typer.Option("--with", metavar="NAME=VALUE", help="An option of the job; may be repeated.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+Out = Annotated[Path | None, typer.Option(help="Folder of logbook and plan. [default: legroom-out/<job>]")]
+Resume = Annotated[bool, typer.Option("--resume", help="Use what an earlier run measured into the same folder.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the probes and the time they should take; run none.")]
+Seed = Annotated[int, typer.Option(help="Seed of initialisation and order.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds a job may do nothing before it counts as hung.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback or the job's own output behind an error.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU where there is one.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Memory the job may use, such as 1GiB. [default: 90 % of what is free]"),
+]
+Precision = Annotated[str | None, typer.Option(help="fp32, bf16 or fp16. [default: fp32]")]
+
+
+@contextmanager
+def speaking(*, json: bool, debug: bool) -> Iterator[None]:
+    """Turn errors into a sentence on stderr (and an object on stdout with --json) and an exit code."""
+    try:
+        yield
+    except LegroomError as error:
+        _say(error, str(error), error.details, json=json, debug=debug)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        typer.echo("Stopped. What was measured is kept; --resume goes on from there.", err=True)
+        raise typer.Exit(130) from None
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:
+        if debug:
+            raise
+        message = f"legroom itself failed: {type(error).__name__}: {error}. --debug shows where; please report it"
+        _say(error, message, "", json=json, debug=False)
+        raise typer.Exit(NothingMeasured.exit_code) from None
+
+
+def _say(error: Exception, message: str, details: str, *, json: bool, debug: bool) -> None:
+    if json:
+        print_json({"error": message, "error_type": type(error).__name__})
+    typer.echo(f"legroom: {message}", err=True)
+    if debug and details:
+        typer.echo(details, err=True)
+    elif details:
+        typer.echo("(--debug shows what the job printed or where it failed)", err=True)
+
+
+def options_of(words: list[str]) -> dict[str, str]:
+    """The options of `--with name=value`."""
+    for word in words:
+        if "=" not in word or word.startswith("="):
+            raise UsageError(f"--with {word} has no value. Write --with name=value")
+    return dict(word.split("=", 1) for word in words)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object on stdout."""
+    sys.stdout.write(json_library.dumps(value) + "\n")
+
+
+def print_answer(answer: Any, printer: Callable[["Console", Any], None], *, json: bool) -> None:
+    """The answer as JSON, or as the printer draws it."""
+    if json:
+        print_json(answer.to_json())
+    else:
+        from rich.console import Console
+
+        printer(Console(), answer)
+
+
+@contextmanager
+def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    """A bar with an estimate of what is left on stderr, where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda message, share: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda message, share: bar.update(task, description=message, completed=share)

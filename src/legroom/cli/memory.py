@@ -1,0 +1,48 @@
+"""`legroom memory`: how large a batch fits?"""
+
+from typing import Annotated
+
+import typer
+
+from legroom.cli import common
+
+
+def run(
+    job: common.JobWord = "digits",
+    with_: common.With = [],  # noqa: B006  typer reads the default, nobody appends to it
+    device: common.Device = "auto",
+    memory: common.Memory = None,
+    precision: common.Precision = None,
+    effective_batch: Annotated[
+        int | None, typer.Option(help="Batch you want; prints the micro-batch and accumulation that give it.")
+    ] = None,
+    out: common.Out = None,
+    resume: common.Resume = False,
+    json: common.Json = False,
+    dry_run: common.DryRun = False,
+    seed: common.Seed = 0,
+    timeout: common.Timeout = 300.0,
+    quiet: common.Quiet = False,
+    debug: common.Debug = False,
+) -> None:
+    """How large a batch fits? Proved in a fresh process."""
+    with common.speaking(json=json, debug=debug):
+        from legroom import api
+        from legroom.reports.console import print_foreseen, print_memory
+
+        if dry_run:
+            common.print_answer(
+                api.foresee(job, options=common.options_of(with_), run=api.Run(out=out)), print_foreseen, json=json
+            )
+            return
+        with common.progress_bar(quiet=quiet) as progress:
+            answer = api.memory(
+                job,
+                options=common.options_of(with_),
+                device=device,
+                memory=memory,
+                precision=precision,
+                effective_batch=effective_batch,
+                run=api.Run(out=out, resume=resume, seed=seed, timeout=timeout, progress=progress),
+            )
+        common.print_answer(answer, print_memory, json=json)

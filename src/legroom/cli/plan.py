@@ -1,0 +1,43 @@
+"""`legroom plan`: what should I run?"""
+
+import typer
+
+from legroom.cli import common
+
+
+def run(
+    job: common.JobWord = "digits",
+    with_: common.With = [],  # noqa: B006  typer reads the default, nobody appends to it
+    device: common.Device = "auto",
+    memory: common.Memory = None,
+    precision: common.Precision = None,
+    out: common.Out = None,
+    resume: common.Resume = False,
+    json: common.Json = False,
+    dry_run: common.DryRun = False,
+    seed: common.Seed = 0,
+    timeout: common.Timeout = 300.0,
+    quiet: common.Quiet = False,
+    debug: common.Debug = False,
+) -> None:
+    """What should I run? Asks every question there is and writes plan.toml."""
+    with common.speaking(json=json, debug=debug):
+        from legroom import api
+        from legroom.reports.console import print_foreseen, print_plan
+
+        if dry_run:
+            common.print_answer(
+                api.foresee(job, options=common.options_of(with_), run=api.Run(out=out)), print_foreseen, json=json
+            )
+            return
+        with common.progress_bar(quiet=quiet) as progress:
+            answer, path = api.plan(
+                job,
+                options=common.options_of(with_),
+                device=device,
+                memory=memory,
+                precision=precision,
+                run=api.Run(out=out, resume=resume, seed=seed, timeout=timeout, progress=progress),
+            )
+        common.print_answer(answer, print_plan, json=json)
+        typer.echo(f"Wrote {path} and {path.with_name('logbook.jsonl')}", err=True)

@@ -1,0 +1,1 @@
+"""WHERE questions and trials run: this machine's processes; a cluster later."""

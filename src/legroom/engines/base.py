@@ -1,0 +1,27 @@
+"""The seam between asking and running: an engine starts workers, a worker answers requests."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from legroom.job import JobAddress
+from legroom.records import Request, Result
+
+
+class Worker(Protocol):
+    """Something that has, or will have, built the job and answers one request after the other."""
+
+    def ask(self, request: Request) -> Result:
+        """The answer; raises an error of the JobError family if the job failed, and the worker is then spent."""
+        ...
+
+    def close(self) -> None:
+        """End the worker and all it started."""
+        ...
+
+
+class Engine(Protocol):
+    """A place where workers run."""
+
+    def start(self, address: JobAddress, environment: Mapping[str, str]) -> Worker:
+        """A new worker for that job, with those environment variables besides the usual ones."""
+        ...

@@ -1,0 +1,201 @@
+"""Workers as child processes of this one, which imports neither torch nor the user's file."""
+
+import base64
+import collections
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from legroom.clock import Clock, monotonic
+from legroom.engines.base import Worker
+from legroom.errors import JobCrashed, JobHung, OutOfMemory, error_named
+from legroom.job import JobAddress
+from legroom.logbook import result_from
+from legroom.records import Request, Result, to_json
+from legroom.units import format_bytes, format_seconds
+
+TICK_SECONDS = 0.02
+"""How often a child's memory is looked at: at a few GB/s of page faults it can overshoot by 100 MB at most."""
+TAIL_LINES = 40
+
+
+class LocalEngine:
+    """Runs each worker as `python -m legroom.child`."""
+
+    def __init__(self, *, silence_seconds: float = 300.0, limit_bytes: int | None = None) -> None:
+        self.silence_seconds = silence_seconds
+        """How long a job may say nothing before it counts as hung."""
+        self.limit_bytes = limit_bytes
+        """Resident bytes at which a child is ended before it drags the machine down."""
+
+    def start(self, address: JobAddress, environment: Mapping[str, str]) -> Worker:
+        """A child that will build the job at its first request."""
+        return LocalWorker(address, environment, silence_seconds=self.silence_seconds, limit_bytes=self.limit_bytes)
+
+
+class LocalWorker:
+    """One child process: requests go down one pipe as JSON lines, messages come up another."""
+
+    def __init__(
+        self,
+        address: JobAddress,
+        environment: Mapping[str, str],
+        *,
+        silence_seconds: float,
+        limit_bytes: int | None,
+        clock: Clock = monotonic,
+    ) -> None:
+        self.silence_seconds, self.limit_bytes, self.clock = silence_seconds, limit_bytes, clock
+        child_reads, self._requests = os.pipe()
+        self._messages, child_writes = os.pipe()
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-X",
+                "faulthandler",
+                "-m",
+                "legroom.child",
+                str(child_reads),
+                str(child_writes),
+                str(os.getpid()),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(child_reads, child_writes),
+            # A group of its own: Ctrl-C reaches this process alone, and the whole group can be ended at once.
+            process_group=0,
+            env={**os.environ, **environment},
+        )
+        os.close(child_reads)
+        os.close(child_writes)
+        self._buffer = b""
+        self._num_kernel_kills = _num_kernel_kills()
+        self._tail: collections.deque[bytes] = collections.deque(maxlen=TAIL_LINES)
+        self._drainer = threading.Thread(target=self._drain, daemon=True)
+        self._drainer.start()
+        self._send({"text": address.text, "options": dict(address.options), "pickled": _encode(address.pickled)})
+
+    def ask(self, request: Request) -> Result:
+        """Send the request and wait for its answer, watching for silence, death and hunger."""
+        self._send(to_json(request))
+        heard = self.clock()
+        while True:
+            message = self._receive()
+            if message is not None:
+                heard = self.clock()
+                if "result" in message:
+                    return result_from(message["result"])
+                if "error" in message:
+                    error = message["error"]
+                    raise error_named(error["type"])(error["message"], details=error["details"])
+            self._check_memory()
+            if self.clock() - heard > self.silence_seconds:
+                self.close()
+                raise JobHung(
+                    f"The job did nothing for {format_seconds(self.silence_seconds)} and was ended. "
+                    "If a step of yours takes longer, raise --timeout",
+                    details=self._printed(),
+                )
+
+    def close(self) -> None:
+        """End the child, its loader workers and whatever else is in its group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._drainer.join(timeout=1.0)  # a process that left the group may hold the pipe open for ever
+        for descriptor in (self._requests, self._messages):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._requests = self._messages = -1
+
+    def _send(self, message: dict[str, Any]) -> None:
+        # A child that died between two requests is found by the next read, which knows how to tell its end.
+        with contextlib.suppress(BrokenPipeError):
+            _write_all(self._requests, json.dumps(message).encode() + b"\n")
+
+    def _receive(self) -> dict[str, Any] | None:
+        """The next message, or None if none came within a tick."""
+        if b"\n" not in self._buffer:
+            if not select.select([self._messages], [], [], TICK_SECONDS)[0]:
+                return None
+            chunk = os.read(self._messages, 1 << 16)
+            if not chunk:
+                raise self._death()
+            self._buffer += chunk
+        line, newline, rest = self._buffer.partition(b"\n")
+        if not newline:
+            return None
+        self._buffer = rest
+        return json.loads(line)  # type: ignore[no-any-return]
+
+    def _check_memory(self) -> None:
+        if self.limit_bytes is None:
+            return
+        resident = _resident_bytes(self._process.pid)
+        if resident > self.limit_bytes:
+            self.close()
+            raise OutOfMemory(
+                f"The job grew to {format_bytes(resident)}, past the {format_bytes(self.limit_bytes)} there are, "
+                "and was ended",
+                details=self._printed(),
+            )
+
+    def _death(self) -> Exception:
+        """What the end of the child means."""
+        code = self._process.wait()
+        killed_by_kernel = code == -signal.SIGKILL and _num_kernel_kills() > self._num_kernel_kills
+        self.close()
+        details = self._printed()
+        if killed_by_kernel:
+            return OutOfMemory("The kernel ended the job for want of memory", details=details)
+        if code < 0:
+            return JobCrashed(f"The job's process died of {signal.Signals(-code).name}", details=details)
+        return JobCrashed(f"The job's process ended itself with exit status {code}", details=details)
+
+    def _printed(self) -> str:
+        return b"".join(self._tail).decode(errors="replace")
+
+    def _drain(self) -> None:
+        """Take what the job prints, for ever if need be, and keep the end of it."""
+        stream = self._process.stdout
+        assert stream is not None
+        with stream:
+            while chunk := stream.readline(1 << 12):
+                self._tail.append(chunk)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
+def _encode(pickled: bytes | None) -> str | None:
+    return None if pickled is None else base64.b64encode(pickled).decode()
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _num_kernel_kills() -> int:
+    """How many processes the kernel has ended for want of memory, in this cgroup or on this machine."""
+    for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
+        try:
+            words = Path(path).read_text().split()
+        except OSError:
+            continue
+        if "oom_kill" in words:
+            return int(words[words.index("oom_kill") + 1])
+    return 0

@@ -1,0 +1,255 @@
+"""What a user brings: the factories of a training run, and the address by which every process finds them."""
+
+import builtins
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import json
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+from legroom.errors import JobRaised, UsageError
+
+Batch = Any
+"""Any nest of tensors: a tensor, or tuples, lists and mappings of them."""
+
+PRECISIONS = ("fp32", "bf16", "fp16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a run is run: what the user does today, what a plan recommends, what a proof compares."""
+
+    batch_size: int = 32
+    """Samples in one forward pass on one device."""
+    accumulation_steps: int = 1
+    """Forward passes whose gradients are joined into one update."""
+    num_workers: int = 0
+    """Loader processes for each device; 0 loads in the training process."""
+    prefetch_factor: int = 2
+    """Batches each loader process prepares ahead."""
+    learning_rate: float = 1e-3
+    """The peak rate handed to the job's optimizer."""
+    schedule: str = "constant"
+    """Name of the function that moves the rate over the run."""
+    warmup_steps: int = 0
+    """Updates over which the rate climbs to its peak."""
+    clip_norm: float | None = None
+    """Largest gradient norm let through; None lets all through."""
+    num_epochs: int = 1
+    """Passes over the training data."""
+    precision: str = "fp32"
+    """Number format of the forward pass: fp32, or autocast to bf16 or fp16."""
+    num_devices: int = 1
+    """Devices that share each update."""
+    seed: int = 0
+    """Seed of initialisation and order."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "accumulation_steps", "prefetch_factor", "num_epochs", "num_devices"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"Settings.{name} is {getattr(self, name)}; it must be at least 1")
+        if self.num_workers < 0 or self.warmup_steps < 0:
+            raise UsageError("Settings.num_workers and warmup_steps must not be negative")
+        if not self.learning_rate > 0 or self.learning_rate == float("inf"):
+            raise UsageError(f"Settings.learning_rate is {self.learning_rate}; it must be a positive number")
+        if self.precision not in PRECISIONS:
+            raise UsageError(f"Settings.precision is {self.precision!r}; it must be one of {', '.join(PRECISIONS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a trained model is judged by: sums and counts over batches, so that uneven batches weigh right."""
+
+    measure: Callable[[Any, Batch], tuple[Any, Any]]
+    """(model, batch) -> (sum, count)."""
+    goal: Literal["max", "min"] = "max"
+    """Whether a higher or a lower score is better."""
+    finish: Callable[[float], float] | None = None
+    """Turns the mean into the score, as math.exp does for perplexity."""
+
+    def __post_init__(self) -> None:
+        if self.goal not in ("max", "min"):
+            raise UsageError(f"Score.goal is {self.goal!r}; it must be 'max' or 'min'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The factories of a training run. Every question builds fresh things from them and throws them away."""
+
+    model: Callable[[], Any]
+    """() -> nn.Module; names no device."""
+    train_data: Callable[[], Any]
+    """() -> Dataset, map-style or iterable."""
+    loss: Callable[[Any, Batch], Any] | None = None
+    """(model, batch) -> mean, or (mean, count) where batches differ in weight (tokens)."""
+    optimizer: Callable[..., Any] | None = None
+    """(model, learning_rate) -> Optimizer; parameter groups keep the ratio of their rates."""
+    valid_data: Callable[[], Any] | None = None
+    """() -> Dataset; only questions about learning need it."""
+    score: Score | None = None
+    """What the trained model is judged by."""
+    baseline: Settings = field(default_factory=Settings)
+    """What the user runs today."""
+    collate: Callable[[list[Any]], Batch] | None = None
+    """list of samples -> batch; torch's own where absent."""
+    num_samples: int | None = None
+    """Length of an iterable data set."""
+    sample_size: Callable[[Any, int], float] | None = None
+    """(dataset, index) -> size of that sample in any unit, without building it: finds the longest samples."""
+    resize: Mapping[str, Callable[[int], Callable[[], Any]]] = field(default_factory=dict)
+    """{"width": width -> model factory, ...}: models of other sizes."""
+    loader: Callable[[Any, Settings], Iterable[Batch]] | None = None
+    """(dataset, settings) -> batches, for jobs that lay out their own."""
+    step: Callable[[Any, Any, Batch], Any] | None = None
+    """(model, optimizer, batch) -> loss, for jobs with their own update (GANs)."""
+
+    def __post_init__(self) -> None:
+        for name in ("model", "train_data", "loss", "optimizer", "valid_data", "collate", "loader", "step"):
+            value = getattr(self, name)
+            if value is not None and not callable(value):
+                raise JobRaised(
+                    f"Job.{name} is a {type(value).__name__}; legroom needs a function that makes or computes it, "
+                    f"so that every question starts from a fresh one. Write {name}=lambda: ... or name a function"
+                )
+        if self.step is None and (self.loss is None or self.optimizer is None):
+            raise JobRaised("Job has neither loss and optimizer nor a step; give the first two, or step=(...)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAddress:
+    """Where a job is found: the same address serves this process, its children, a Ray task and a torchrun rank."""
+
+    text: str
+    """"file.py:fn", "package.module:fn" or a built-in name."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Words of `--with name=value`, passed to the function."""
+    pickled: bytes | None = None
+    """The function itself, where no address reaches it (`__main__`, a notebook)."""
+
+    @property
+    def name(self) -> str:
+        """A short name fit for a folder."""
+        stem = Path(self.text.partition(":")[0]).stem if ".py" in self.text else self.text.partition(":")[0]
+        return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in stem).strip("-.") or "job"
+
+    @property
+    def digest(self) -> str:
+        """Changes when the job's own file or function does: records of an edited job are not taken for its own."""
+        path = Path(self.text.partition(":")[0])
+        content = self.pickled or (path.read_bytes() if path.suffix == ".py" and path.is_file() else b"")
+        return hashlib.sha256(content).hexdigest()[:16]
+
+
+def address_of(job: "str | Callable[..., Job] | JobAddress", options: Mapping[str, str] | None = None) -> JobAddress:
+    """The address of a job named by text, or of a function that returns one."""
+    if isinstance(job, JobAddress):
+        return job
+    if isinstance(job, str):
+        return _address_of_text(job, options or {})
+    if not callable(job):
+        raise UsageError(f"{job!r} is no job. Pass 'file.py:function', 'package.module:function' or a function")
+    words = {name: str(value) for name, value in (options or {}).items()}
+    module, name = getattr(job, "__module__", None), getattr(job, "__qualname__", "job")
+    if module in (None, "__main__") or "<" in name or "." in name:
+        import cloudpickle
+
+        return JobAddress(text=name.replace("<", "").replace(">", ""), options=words, pickled=cloudpickle.dumps(job))
+    return JobAddress(text=f"{module}:{name}", options=words)
+
+
+def _address_of_text(text: str, options: Mapping[str, str]) -> JobAddress:
+    path, _, function = text.rpartition(":") if ":" in text else (text, "", "job")
+    if path.endswith(".py"):
+        if not Path(path).is_file():
+            raise UsageError(f"There is no file {path!r}. Name the job as file.py:function")
+        return JobAddress(text=f"{Path(path).resolve()}:{function}", options=options)
+    if ":" not in text:
+        from legroom.workloads import WORKLOADS
+
+        if text not in WORKLOADS:
+            known = ", ".join(WORKLOADS)
+            raise UsageError(
+                f"{text!r} is no built-in job and no address. "
+                f"Write file.py:function or package.module:function; built-in jobs: {known}"
+            )
+    return JobAddress(text=text, options=options)
+
+
+def load_job(job: "str | Callable[..., Job] | JobAddress", options: Mapping[str, str] | None = None) -> Job:
+    """Import the function behind the address and call it. Runs the user's code: only a child calls this."""
+    address = address_of(job, options)
+    function = _find_function(address)
+    made = function(**_convert(address.text, function, address.options))
+    if not isinstance(made, Job):
+        raise JobRaised(
+            f"{address.text} returned a {type(made).__name__}; legroom needs a Job. "
+            "Return legroom.Job(model=..., train_data=..., loss=..., optimizer=...); see docs/job.md"
+        )
+    return made
+
+
+def _find_function(address: JobAddress) -> Callable[..., Any]:
+    if address.pickled is not None:
+        import cloudpickle
+
+        return cloudpickle.loads(address.pickled)  # type: ignore[no-any-return]
+    where, _, name = address.text.rpartition(":") if ":" in address.text else (address.text, "", "job")
+    if where.endswith(".py"):
+        # The folder joins sys.path and the file is imported by its name, so that loader workers that start
+        # anew (spawn, forkserver) can import it as well.
+        sys.path.insert(0, str(Path(where).parent))
+        module = importlib.import_module(Path(where).stem)
+        if Path(inspect.getsourcefile(module) or "").resolve() != Path(where).resolve():
+            raise UsageError(f"{where} cannot be imported: another module is called {module.__name__!r}. Rename it")
+    elif ":" in address.text:
+        module = _import_named(where)
+    else:
+        module = importlib.import_module(f"legroom.workloads.{where.replace('-', '_')}")
+    function = getattr(module, name, None)
+    if not callable(function):
+        functions = [key for key, value in vars(module).items() if inspect.isfunction(value) and key[0] != "_"]
+        raise UsageError(f"{where} has no function {name!r}. It has: {', '.join(functions) or 'none'}")
+    return function  # type: ignore[no-any-return]
+
+
+def _import_named(name: str) -> types.ModuleType:
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise UsageError(f"There is no module {name!r} on this path. Name the job as package.module:function")
+    return importlib.import_module(name)
+
+
+def _convert(where: str, function: Callable[..., Any], options: Mapping[str, str]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters
+    for name in options:
+        if name not in parameters:
+            known = ", ".join(parameters) or "none"
+            raise UsageError(f"{where} has no option {name!r}. Its options: {known}")
+    return {name: _convert_one(name, word, parameters[name]) for name, word in options.items()}
+
+
+def _convert_one(name: str, word: str, parameter: inspect.Parameter) -> Any:
+    wanted = parameter.annotation
+    if isinstance(wanted, str):
+        wanted = getattr(builtins, wanted, str)
+    if wanted is inspect.Parameter.empty:
+        wanted = type(parameter.default) if parameter.default not in (inspect.Parameter.empty, None) else str
+    if get_origin(wanted) in (Union, types.UnionType):
+        wanted = next((kind for kind in get_args(wanted) if kind is not type(None)), str)
+    if get_origin(wanted) is Literal:
+        if word not in get_args(wanted):
+            raise UsageError(f"Option {name}={word} must be one of {', '.join(map(str, get_args(wanted)))}")
+        return word
+    try:
+        return json.loads(word.lower()) if wanted is bool else wanted(word)
+    except (ValueError, TypeError):
+        raise UsageError(f"Option {name}={word} must be a {getattr(wanted, '__name__', wanted)}") from None

@@ -1,0 +1,1 @@
+"""UNDERSTAND: one law a file: formula, fit, interval, source. No torch."""

@@ -1,0 +1,179 @@
+"""What was measured, on disk before the next probe starts: JSON lines, append-only, one writer, survives a kill."""
+
+import datetime
+import functools
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from legroom.errors import UsageError
+from legroom.records import Entry, Request, Result, RunStarted, to_json
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+FILE_NAME = "logbook.jsonl"
+
+
+class Logbook:
+    """The records of one job in one folder. Open it with `open_logbook`."""
+
+    def __init__(self, path: Path, head: RunStarted, known: list[Entry], notes: list[str], lock: Any) -> None:
+        self.path, self.head = path, head
+        self.known = known
+        """Entries of earlier runs that this run may use instead of measuring again."""
+        self.entries: list[Entry] = []
+        """Entries this run asked for, recalled or measured, in order."""
+        self.notes = notes
+        self._lock = lock
+        self._append({"head": to_json(head)})
+
+    def recall(self, request: Request) -> Result | None:
+        """What an earlier run, or this one, saw for exactly this request."""
+        for entry in reversed(self.known + self.entries):
+            if entry.request == request:
+                if entry not in self.entries:
+                    self.entries.append(entry)
+                return entry.result
+        return None
+
+    def record(self, request: Request, result: Result, seconds: float) -> None:
+        """Write the entry; it is on disk when this returns (0.25 ms)."""
+        entry = Entry(run=self.head.run, request=request, result=result, seconds=seconds, at=_now())
+        self._append({"entry": to_json(entry)})
+        self.entries.append(entry)
+
+    def close(self) -> None:
+        """Let others write to the folder."""
+        self._lock.release()
+
+    def _append(self, line: dict[str, Any]) -> None:
+        with self.path.open("ab") as file:
+            file.write(json.dumps(line).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def open_logbook(folder: Path, head: RunStarted, *, resume: bool) -> Logbook:
+    """Open or begin the logbook in the folder, under a lock, with a torn tail cut off.
+
+    Earlier records stay in any case; `resume` lets this run use those of the same job, file and machine.
+    """
+    lock = _lock(_writable(folder) / "logbook.lock")
+    path = folder / FILE_NAME
+    try:
+        _cut_torn_tail(path)
+        heads, entries, num_bad = read_lines(path)
+        _refuse_other_job(path, heads, head)
+        notes = [f"{num_bad} lines of {path} are no records and were passed over"] if num_bad else []
+        known = _usable(heads, entries, head, notes) if resume else []
+        return Logbook(path, replace(head, run=uuid.uuid4().hex[:12]), known, notes, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def read_logbook(folder: Path) -> tuple[RunStarted, list[Entry]]:
+    """The last run's head and all entries of that job: enough to advise and report again without measuring."""
+    path = folder / FILE_NAME
+    if not path.is_file():
+        raise UsageError(f"There is no logbook in {folder}. Name a folder that a legroom command wrote with --out")
+    heads, entries, _ = read_lines(path)
+    if not heads:
+        raise UsageError(f"{path} holds no run yet")
+    return heads[-1], entries
+
+
+def read_lines(path: Path) -> tuple[list[RunStarted], list[Entry], int]:
+    """Heads, entries and the number of lines that are neither."""
+    heads: list[RunStarted] = []
+    entries: list[Entry] = []
+    num_bad = 0
+    for line in _lines(path):
+        try:
+            data = json.loads(line)
+            if "head" in data:
+                heads.append(_reader(RunStarted).validate_python(data["head"]))
+            else:
+                entries.append(_reader(Entry).validate_python(data["entry"]))
+        except (ValueError, KeyError, TypeError):
+            num_bad += 1
+    return heads, entries, num_bad
+
+
+def result_from(data: Any) -> Result:
+    """A result that crossed a process border, checked."""
+    return _reader(Result).validate_python(data)  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _reader(kind: Any) -> "TypeAdapter[Any]":
+    # pydantic stands at the border alone: importing it costs 80 ms that `--help` should not pay.
+    from pydantic import Field, TypeAdapter
+
+    checked: Any = Annotated[kind, Field(discriminator="kind")] if kind is Result else kind
+    return TypeAdapter(checked)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    if path.is_file():
+        yield from path.read_bytes().splitlines()
+
+
+def _cut_torn_tail(path: Path) -> None:
+    """Drop a half-written last line, or the next record would be glued to it and lost."""
+    if not path.is_file():
+        return
+    content = path.read_bytes()
+    if content and not content.endswith(b"\n"):
+        os.truncate(path, content.rfind(b"\n") + 1)
+
+
+def _writable(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError("Permission denied")
+    except OSError as error:
+        raise UsageError(
+            f"Cannot write to {folder}: {error.strerror or error}. Name another folder with --out"
+        ) from None
+    return folder
+
+
+def _lock(path: Path) -> Any:
+    import filelock
+
+    lock = filelock.FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        raise UsageError(f"Another legroom is writing to {path.parent}. Wait for it, or name another --out") from None
+    except OSError as error:
+        raise UsageError(f"Cannot write to {path.parent}: {error.strerror}. Name another folder with --out") from None
+    return lock
+
+
+def _refuse_other_job(path: Path, heads: list[RunStarted], head: RunStarted) -> None:
+    for other in heads:
+        if (other.job, dict(other.options)) != (head.job, dict(head.options)):
+            words = "".join(f" --with {name}={value}" for name, value in other.options.items())
+            raise UsageError(f"{path} is the logbook of {other.job}{words}. Name another folder with --out")
+
+
+def _usable(heads: list[RunStarted], entries: list[Entry], head: RunStarted, notes: list[str]) -> list[Entry]:
+    same_machine = {other.run for other in heads if other.machine == head.machine}
+    same = {other.run for other in heads if other.digest == head.digest} & same_machine
+    if len(same_machine) < len(heads):
+        notes.append("Records made on another machine were not used again")
+    if len(same) < len(same_machine):
+        notes.append("Records made before the job's file changed were not used again")
+    return [entry for entry in entries if entry.run in same]
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,131 @@
+"""Batches for probes: of any size, from few samples, the largest the data holds or an even spread of them."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from torch.utils.data import IterableDataset, default_collate
+
+from legroom.errors import JobRaised, LegroomError
+from legroom.job import Batch, Job
+from legroom.training.batch import num_bytes, tensors_of
+
+NUM_POOLED = 64
+"""Distinct samples in a probe's batch: memory depends on their shapes alone, so more would only cost time."""
+NUM_LARGEST = 8
+NUM_SCANNED = 512
+SCAN_SECONDS = 2.0
+
+
+class NoBatch(LegroomError):
+    """The job's own loader has no batch of that size."""
+
+
+class BatchSource:
+    """Batches of one data set. Samples repeat where the data set is smaller than the batch."""
+
+    def __init__(self, job: Job, dataset: Any, name: str) -> None:
+        self.job, self.dataset, self.name = job, dataset, name
+        self.sizes: list[tuple[float, int]] = []
+        """(size, position) of the samples looked at."""
+        self.samples: dict[int, Any] = {}
+        if self.num_samples == 0:
+            raise JobRaised(f"{name}() returned an empty data set. legroom needs at least one sample to train on")
+        if job.loader is None:
+            self._scan()
+
+    @property
+    def num_samples(self) -> int | None:
+        """How many samples there are, if anybody knows."""
+        if isinstance(self.dataset, IterableDataset) and self.name == "train_data":
+            return self.job.num_samples
+        return len(self.dataset) if hasattr(self.dataset, "__len__") else None
+
+    def batches(self, batch_size: int, kind: str) -> Iterator[Batch]:
+        """Batches without end; the job's own loader starts anew where it ends, as an epoch does."""
+        if self.job.loader is not None:
+            yield from self._own_batches(batch_size)
+        batch = self._collate(batch_size, kind)
+        if next(tensors_of(batch), None) is None:
+            raise JobRaised(
+                f"A batch of {self.name} is a {type(batch).__name__} without tensors. "
+                "Return tensors from the data set, or make them in Job.collate"
+            )
+        while True:
+            yield batch
+
+    def _own_batches(self, batch_size: int) -> Iterator[Batch]:
+        settings = replace(self.job.baseline, batch_size=batch_size, num_workers=0)
+        while True:
+            num_seen = 0
+            for batch in self.job.loader(self.dataset, settings):  # type: ignore[misc]
+                num_seen += 1
+                yield batch
+            if num_seen == 0:
+                raise NoBatch(f"The job's loader gives no batch of {batch_size} from {self.name}")
+
+    def _collate(self, batch_size: int, kind: str) -> Batch:
+        pool = self._pool(kind)
+        samples = list(itertools.islice(itertools.cycle(pool), batch_size))
+        return (self.job.collate or default_collate)(samples)
+
+    def _pool(self, kind: str) -> list[Any]:
+        if kind == "worst" and self.uneven:
+            largest = sorted(self.sizes, reverse=True)[:NUM_LARGEST]
+            return [self.sample(position) for _, position in largest]
+        positions = [position for _, position in self.sizes]
+        stride = max(1, len(positions) // NUM_POOLED)
+        return [self.sample(position) for position in positions[::stride][:NUM_POOLED]]
+
+    @property
+    def uneven(self) -> bool:
+        """Whether samples differ in size."""
+        return len({size for size, _ in self.sizes}) > 1
+
+    def sample(self, position: int) -> Any:
+        """The sample at that position of the scan."""
+        return self.samples[position] if position in self.samples else self.dataset[position]
+
+    def _scan(self) -> None:
+        """Look at samples, few and for a short time: all of them where `sample_size` can tell without building them."""
+        deadline = time.monotonic() + SCAN_SECONDS
+        for position, size in self._sizes():
+            self.sizes.append((size, position))
+            if time.monotonic() > deadline:
+                break
+        if not self.sizes:
+            raise JobRaised(f"{self.name}() gave no sample. legroom needs at least one to train on")
+
+    def _sizes(self) -> Iterator[tuple[int, float]]:
+        if isinstance(self.dataset, IterableDataset) or not hasattr(self.dataset, "__getitem__"):
+            for position, sample in enumerate(itertools.islice(iter(self.dataset), NUM_POOLED)):
+                self.samples[position] = sample
+                yield position, _size(sample)
+        elif self.job.sample_size is not None:
+            for position in range(len(self.dataset)):
+                yield position, self.job.sample_size(self.dataset, position)
+        else:
+            for position in _spread(len(self.dataset), NUM_SCANNED):
+                yield position, _size(self.dataset[position])
+
+
+def _spread(length: int, count: int) -> list[int]:
+    """Up to `count` positions spread evenly over the data, in an order whose every start is a spread too."""
+    stride = max(1, length // count)
+    positions = list(range(0, length, stride))[:count]
+    return [
+        positions[i] for step in (8, 4, 2, 1) for i in range(0, len(positions), step) if step == 8 or i % (2 * step)
+    ]
+
+
+def _size(sample: Any) -> float:
+    """Bytes of a sample's tensors; of its text or list where it has none yet."""
+    if next(tensors_of(sample), None) is not None:
+        return num_bytes(sample)
+    if isinstance(sample, dict):
+        return sum(_size(value) for value in sample.values())
+    if isinstance(sample, list | tuple) and any(hasattr(value, "__len__") for value in sample):
+        return sum(_size(value) for value in sample)
+    return float(getattr(sample, "nbytes", 0) or (len(sample) if hasattr(sample, "__len__") else 0))

@@ -1,0 +1,171 @@
+"""What is asked of a child and what it reports: frozen records, in bytes and seconds, ready for JSON."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Describe:
+    """Ask what the job is: builds model and data, runs nothing."""
+
+    fresh: ClassVar[bool] = False
+    kind: Literal["describe"] = "describe"
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDescription:
+    """What a child saw of a job."""
+
+    kind: Literal["job_description"] = "job_description"
+    model_name: str
+    num_parameters: int
+    num_trainable: int
+    parameter_bytes: int
+    num_samples: int | None
+    """None for iterable data of unsaid length."""
+    num_valid_samples: int | None
+    sample_bytes: tuple[int, int, int]
+    """Smallest, median and largest of the samples looked at."""
+    num_scanned: int
+    """How many samples that was."""
+    uneven: bool
+    """Whether samples differ in size, so that the worst batch is larger than the typical one."""
+    own_step: bool
+    own_loader: bool
+    has_score: bool
+    baseline: Mapping[str, Any]
+    """The job's own settings."""
+    torch_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPeaks:
+    """Ask for the peak memory of each phase of a training step at one batch size."""
+
+    kind: Literal["step_peaks"] = "step_peaks"
+    device: str
+    batch_size: int
+    eval_batch_size: int | None = None
+    """Size of one more evaluation pass after the steps; None runs it at batch_size alone."""
+    samples: Literal["worst", "typical"] = "worst"
+    """The largest samples the data holds, or an even spread of them."""
+    num_steps: int = 3
+    """Optimizer state appears at the first update, so fewer than two steps see too little."""
+    precision: str = "fp32"
+    proof: bool = False
+    """A proof runs in a fresh process with the allocator as training will have it."""
+    seed: int = 0
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the question needs a process that has run nothing before."""
+        return self.proof
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryQuestion:
+    """How large a batch fits, of what and where."""
+
+    device: str
+    budget_bytes: int
+    precision: str
+    up_to_data: bool
+    """Whether batches larger than the data set are of no interest."""
+    seed: int = 0
+
+    def request(self, batch_size: int, **more: Any) -> StepPeaks:
+        """The request for that batch size."""
+        plain = StepPeaks(device=self.device, batch_size=batch_size, precision=self.precision, seed=self.seed)
+        return replace(plain, **more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhasePeaks:
+    """Peak bytes of each phase of a step."""
+
+    kind: Literal["phase_peaks"] = "phase_peaks"
+    outcome: Literal["measured", "out_of_memory", "no_batch"] = "measured"
+    """no_batch: the job's own loader has no batch of that size."""
+    phase_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Peak by phase: data, forward, backward, update, evaluation and, where asked, large_evaluation."""
+    spread: float = 0.0
+    """(largest - smallest) / largest of the steps' peaks, the first step left out."""
+    num_repeats: int = 0
+    step_seconds: float = 0.0
+    """Median seconds of a step, probe overhead included."""
+
+    def training_phases(self) -> dict[str, int]:
+        """Peaks of a training step and of an evaluation pass at the same batch size."""
+        return {name: value for name, value in self.phase_bytes.items() if name != "large_evaluation"}
+
+    def evaluation_phases(self) -> dict[str, int]:
+        """Peak of the larger evaluation pass, under the name of the plain one."""
+        peak = self.phase_bytes.get("large_evaluation")
+        return {} if peak is None else {"evaluation": peak}
+
+    def training_bytes(self) -> int:
+        """Peak over all phases of training; 0 if it did not run through."""
+        return max(self.training_phases().values(), default=0)
+
+    def evaluation_bytes(self) -> int:
+        """Peak of the larger evaluation pass; 0 if it did not run."""
+        return max(self.evaluation_phases().values(), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureDevice:
+    """Ask how fast the device is: matrix products and copies."""
+
+    fresh: ClassVar[bool] = False
+    kind: Literal["measure_device"] = "measure_device"
+    device: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSpeed:
+    """Measured speeds of a device."""
+
+    kind: Literal["device_speed"] = "device_speed"
+    values: Mapping[str, Any]
+
+
+Request = Describe | StepPeaks | MeasureDevice
+Result = JobDescription | PhasePeaks | DeviceSpeed
+REQUESTS: Mapping[str, type[Request]] = {"describe": Describe, "step_peaks": StepPeaks, "measure_device": MeasureDevice}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """The head of a run in a logbook: whose records follow."""
+
+    run: str
+    job: str
+    options: Mapping[str, str]
+    digest: str
+    machine: str
+    command: str
+    legroom_version: str
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One thing asked and answered."""
+
+    run: str
+    request: Request
+    result: Result
+    seconds: float
+    at: str
+
+
+def request_from(data: Mapping[str, Any]) -> Request:
+    """The request a mapping describes."""
+    return REQUESTS[data["kind"]](**data)
+
+
+def to_json(record: Any) -> dict[str, Any]:
+    """A record as plain mappings, lists and numbers."""
+    return asdict(record)

@@ -1,0 +1,1 @@
+"""SAY: console and JSON from the same answers. No torch, nothing is measured."""

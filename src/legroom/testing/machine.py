@@ -1,0 +1,135 @@
+"""A machine that obeys planted laws: what legroom finds on it can be compared with the truth."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from legroom.engines.base import Worker
+from legroom.errors import OutOfMemory
+from legroom.job import JobAddress, Settings
+from legroom.records import (
+    Describe,
+    DeviceSpeed,
+    JobDescription,
+    MeasureDevice,
+    PhasePeaks,
+    Request,
+    Result,
+    StepPeaks,
+)
+from legroom.testing.clock import FakeClock
+
+
+class FakeMachine:
+    """An engine whose workers answer from planted laws instead of running anything.
+
+    >>> machine = FakeMachine(bytes_per_sample=3e6, fixed_bytes=200e6)
+    >>> worker = machine.start(JobAddress(text="digits"), {})
+    >>> worker.ask(StepPeaks(device="cpu", batch_size=100)).training_bytes()
+    500000000
+    """
+
+    def __init__(
+        self,
+        *,
+        bytes_per_sample: float = 1e6,
+        fixed_bytes: float = 300e6,
+        update_bytes: float = 0.0,
+        evaluation_share: float = 0.3,
+        proof_factor: float = 1.0,
+        typical_share: float = 1.0,
+        noise_bytes: float = 0.0,
+        limit_bytes: float | None = None,
+        num_samples: int | None = 10_000,
+        largest_loader_batch: int | None = None,
+        seed: int = 0,
+        clock: FakeClock | None = None,
+    ) -> None:
+        self.bytes_per_sample, self.fixed_bytes = bytes_per_sample, fixed_bytes
+        self.update_bytes = update_bytes
+        """Peak of the update, whatever the batch: temporaries as large as the parameters."""
+        self.evaluation_share = evaluation_share
+        """Bytes of a sample in evaluation, as a share of those in training."""
+        self.proof_factor = proof_factor
+        """How much more a sample takes with the plain allocator."""
+        self.typical_share = typical_share
+        """Bytes of a typical sample, as a share of the largest's; below 1 the job is uneven."""
+        self.noise_bytes, self.limit_bytes = noise_bytes, limit_bytes
+        self.num_samples, self.largest_loader_batch = num_samples, largest_loader_batch
+        self.clock = clock or FakeClock()
+        self.asked: list[Request] = []
+        """Every request that reached a worker, in order."""
+        self.num_started = self.num_closed = 0
+        self._random = random.Random(seed)
+
+    def start(self, address: JobAddress, environment: Mapping[str, str]) -> Worker:
+        """A worker; it takes two seconds to start."""
+        self.clock.advance(2.0)
+        self.num_started += 1
+        return _FakeWorker(self)
+
+    def peak_bytes(self, batch_size: int, *, proof: bool = False) -> float:
+        """The planted truth without noise."""
+        slope = self.bytes_per_sample * (self.proof_factor if proof else 1.0)
+        return max(self.fixed_bytes + slope * batch_size, self.update_bytes)
+
+    def answer(self, request: Request) -> Result:
+        """What a worker says."""
+        self.asked.append(request)
+        match request:
+            case Describe():
+                return self._description()
+            case MeasureDevice():
+                return DeviceSpeed(values={"matmul_fp32_flops_per_second": {"median": 1e12, "spread": 0.0}})
+            case StepPeaks():
+                return self._peaks(request)
+
+    def _peaks(self, request: StepPeaks) -> PhasePeaks:
+        self.clock.advance(0.01 * request.num_steps)
+        if self.largest_loader_batch is not None and request.batch_size > self.largest_loader_batch:
+            return PhasePeaks(outcome="no_batch")
+        share = self.typical_share if request.samples == "typical" else 1.0
+        slope = self.bytes_per_sample * share * (self.proof_factor if request.proof else 1.0)
+        phases = {
+            "forward": self.fixed_bytes + 0.8 * slope * request.batch_size,
+            "backward": self.fixed_bytes + slope * request.batch_size,
+            "update": max(self.update_bytes, self.fixed_bytes),
+            "evaluation": self.fixed_bytes + self.evaluation_share * slope * request.batch_size,
+        }
+        if request.eval_batch_size is not None:
+            phases["large_evaluation"] = self.fixed_bytes + self.evaluation_share * slope * request.eval_batch_size
+        if self.limit_bytes is not None and max(phases.values()) > self.limit_bytes:
+            raise OutOfMemory("planted: more than there is")
+        noisy = {name: int(value + self._random.uniform(0, self.noise_bytes)) for name, value in phases.items()}
+        return PhasePeaks(phase_bytes=noisy, num_repeats=request.num_steps, step_seconds=0.01)
+
+    def _description(self) -> JobDescription:
+        largest = int(self.bytes_per_sample / 10)
+        smallest = int(largest * self.typical_share)
+        return JobDescription(
+            model_name="Planted",
+            num_parameters=1000,
+            num_trainable=1000,
+            parameter_bytes=4000,
+            num_samples=self.num_samples,
+            num_valid_samples=None,
+            sample_bytes=(smallest, smallest, largest),
+            num_scanned=64,
+            uneven=self.typical_share < 1.0,
+            own_step=False,
+            own_loader=self.largest_loader_batch is not None,
+            has_score=False,
+            baseline=asdict(Settings()),
+            torch_version="planted",
+        )
+
+
+class _FakeWorker:
+    def __init__(self, machine: FakeMachine) -> None:
+        self.machine = machine
+
+    def ask(self, request: Request) -> Result:
+        return self.machine.answer(request)
+
+    def close(self) -> None:
+        self.machine.num_closed += 1

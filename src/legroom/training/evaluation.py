@@ -1,0 +1,62 @@
+"""One pass over held-out batches: loss and score as sums and counts, never a mean of means."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from legroom.job import Batch, Job
+from legroom.training.batch import move
+from legroom.training.step import autocast, loss_and_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What a pass over held-out data gave."""
+
+    loss: float | None
+    """Mean loss; None for a job with its own step and no loss."""
+    score: float | None
+    """The job's score; None for a job without one."""
+
+
+@torch.no_grad()
+def evaluate(job: Job, model: Any, batches: Iterable[Batch], device: torch.device, precision: str) -> Evaluation:
+    """Loss and score over the batches, with the model in evaluation mode; its mode is restored after."""
+    # Sums stay on the device until the end: reading them each batch would wait for it each batch.
+    sums = [torch.zeros((), device=device, dtype=torch.float64) for _ in range(4)]
+    with _evaluation_mode(model):
+        for batch in batches:
+            moved = move(batch, device)
+            with autocast(device, precision):
+                if job.loss is not None:
+                    mean, count = loss_and_count(job.loss(model, moved), moved)
+                    sums[0] += mean.double() * count
+                    sums[1] += count
+                if job.score is not None:
+                    total, number = job.score.measure(model, moved)
+                    sums[2] += total
+                    sums[3] += number
+    return _finish(job, *(float(value) for value in sums))
+
+
+@contextmanager
+def _evaluation_mode(model: Any) -> Iterator[None]:
+    # Module by module, because a job may keep a frozen part in evaluation mode while the rest trains.
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _finish(job: Job, loss_sum: float, loss_count: float, score_sum: float, score_count: float) -> Evaluation:
+    loss = loss_sum / loss_count if loss_count else None
+    score = score_sum / score_count if score_count else None
+    if score is not None and job.score is not None and job.score.finish is not None:
+        score = job.score.finish(score)
+    return Evaluation(loss=loss, score=score)

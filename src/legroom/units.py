@@ -1,0 +1,47 @@
+"""Units live here alone: everywhere else numbers are bytes and seconds."""
+
+import re
+
+from legroom.errors import UsageError
+
+_SIZES = {"": 1, "b": 1}
+_SIZES |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", start=1)}
+_SIZES |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", start=1)}
+
+
+def parse_bytes(text: str) -> int:
+    """The number of bytes a person means.
+
+    >>> parse_bytes("16GiB"), parse_bytes("1.5 GB"), parse_bytes("4096")
+    (17179869184, 1500000000, 4096)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    if not match or match[2].lower() not in _SIZES:
+        raise UsageError(f"{text!r} is no size. Write a number and one of B, KB, KiB, MB, MiB, GB, GiB, TB, TiB: 16GiB")
+    return int(float(match[1]) * _SIZES[match[2].lower()])
+
+
+def format_bytes(num_bytes: float) -> str:
+    """Bytes as a person reads them, in powers of 1024.
+
+    >>> format_bytes(17179869184), format_bytes(1536), format_bytes(12)
+    ('16.0 GiB', '1.5 KiB', '12 B')
+    """
+    for unit, size in (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if abs(num_bytes) >= size:
+            return f"{num_bytes / size:,.1f} {unit}"
+    return f"{num_bytes:.0f} B"
+
+
+def format_seconds(seconds: float) -> str:
+    """Seconds as a person reads them.
+
+    >>> format_seconds(0.0312), format_seconds(4.2), format_seconds(95), format_seconds(7320)
+    ('31 ms', '4.2 s', '1 min 35 s', '2 h 2 min')
+    """
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

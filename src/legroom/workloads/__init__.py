@@ -1,0 +1,31 @@
+"""Jobs ready by name; `legroom jobs` lists them. Each is a module here with a function `job`."""
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+WORKLOADS = ("digits",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A built-in job, as its source describes it."""
+
+    name: str
+    summary: str
+    options: dict[str, str]
+    """Default of each option of `--with`, as written."""
+
+
+def list_workloads() -> list[Workload]:
+    """Every built-in job. Its source is read, not imported: importing torch would cost the listing two seconds."""
+    return [_read(name) for name in WORKLOADS]
+
+
+def _read(name: str) -> Workload:
+    source = Path(__file__).with_name(f"{name.replace('-', '_')}.py").read_text()
+    function = next(node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == "job")
+    names = [argument.arg for argument in function.args.args]
+    defaults = [ast.unparse(default) for default in function.args.defaults]
+    summary = " ".join((ast.get_docstring(function) or "").split())
+    return Workload(name=name, summary=summary, options=dict(zip(names, defaults, strict=True)))

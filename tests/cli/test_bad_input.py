@@ -1,0 +1,87 @@
+"""Wrong input: each a sentence that says what to do, its exit code, and no traceback."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+JOBS = Path(__file__).parents[1] / "jobs"
+BAD = JOBS / "bad"
+PLAIN = f"{JOBS / 'plain.py'}:job"
+
+USAGE = [
+    (["no_such_file.py:job"], "There is no file 'no_such_file.py'"),
+    ([f"{JOBS / 'plain.py'}:jobb"], "has no function 'jobb'. It has:"),
+    (["nonsense"], "built-in jobs: digits"),
+    (["no_such_package.module:job"], "There is no module 'no_such_package.module'"),
+    ([PLAIN, "--memory", "16 gigs"], "'16 gigs' is no size"),
+    ([PLAIN, "--memory", "-3GiB"], "is no size"),
+    ([PLAIN, "--with", "widht=3"], "has no option 'widht'. Its options:"),
+    (["digits", "--with", "hidden=many"], "Option hidden=many must be a int"),
+    (["digits", "--with", "hidden"], "Write --with name=value"),
+    ([PLAIN, "--device", "tpu"], "There is no device 'tpu'. Known: auto, cpu, cuda"),
+    ([PLAIN, "--precision", "fp12"], "There is no precision 'fp12'. Known: fp32"),
+    ([PLAIN, "--effective-batch", "0"], "it must be at least 1"),
+    ([PLAIN, "--colour"], "--colour"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), USAGE, ids=[words[-1] for words, _ in USAGE])
+def test_wrong_use_exits_2_with_a_way_forward(legroom, words, message):
+    ran = legroom("memory", *words, *([] if "--device" in words else ["--device", "cpu"]))
+    assert ran.code == 2, ran.stderr
+    assert message in " ".join(ran.stderr.split())
+    assert "Traceback" not in ran.stderr
+
+
+FAILING = [
+    ("returns_linear", 1, "returned a Linear; legroom needs a Job"),
+    ("factory_raises", 1, "factory_raises.py, line"),
+    ("import_raises", 1, "raised"),
+    ("empty_data", 1, "empty data set"),
+    ("loss_vector", 1, "take its mean"),
+    ("loss_nan", 1, "finite loss"),
+    ("no_trainable", 1, "no trainable parameters"),
+    ("no_tensors", 1, "without tensors"),
+    ("exits", 1, "exit status 3"),
+]
+
+
+@pytest.mark.parametrize(("name", "code", "message"), FAILING, ids=[name for name, _, _ in FAILING])
+def test_a_failing_job_exits_1_and_says_why(legroom, name, code, message):
+    ran = legroom("memory", f"{BAD / name}.py:job", "--device", "cpu", "--memory", "2GiB")
+    assert (ran.code, ran.stdout) == (code, ""), ran.stderr
+    assert message in " ".join(ran.stderr.split())
+    assert "Traceback" not in ran.stderr
+
+
+def test_debug_shows_the_traceback(legroom):
+    ran = legroom("memory", f"{BAD / 'factory_raises.py'}:job", "--device", "cpu", "--memory", "2GiB", "--debug")
+    assert "Traceback" in ran.stderr
+
+
+def test_a_budget_smaller_than_the_model_exits_3_and_says_what_it_needs(legroom):
+    ran = legroom("memory", PLAIN, "--device", "cpu", "--memory", "50MiB", "--json")
+    assert ran.code == 3
+    assert "smallest batch needs" in ran.json["error"]
+    assert ran.json["error_type"] == "DoesNotFit"
+
+
+def test_cuda_where_there_is_none_exits_2(legroom):
+    ran = legroom("memory", PLAIN, "--device", "cuda", env={"CUDA_VISIBLE_DEVICES": ""})
+    assert ran.code == 2
+    assert "there is no GPU here" in ran.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not os.path.exists("/proc/version"), reason="needs a folder nobody can write")
+def test_a_folder_that_cannot_be_written_exits_2(legroom):
+    ran = legroom("memory", PLAIN, "--device", "cpu", "--memory", "1GiB", "--out", "/proc/no_such_folder")
+    assert ran.code == 2
+    assert "Name another folder with --out" in " ".join(ran.stderr.split())
+
+
+def test_a_folder_with_another_jobs_logbook_exits_2(legroom, tmp_path):
+    assert legroom("memory", f"{BAD / 'loss_nan.py'}:job", "--device", "cpu", "--out", tmp_path / "o").code == 1
+    ran = legroom("memory", PLAIN, "--device", "cpu", "--out", tmp_path / "o")
+    assert ran.code == 2
+    assert "is the logbook of" in ran.stderr

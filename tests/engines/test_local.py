@@ -1,0 +1,145 @@
+"""The child process: whatever the user's code does ends one child, is told apart, and leaves nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from legroom.engines.local import LocalEngine
+from legroom.errors import JobCrashed, JobError, JobHung, JobRaised, OutOfMemory
+from legroom.job import address_of
+from legroom.records import Describe, PhasePeaks, StepPeaks
+from legroom.testing import FakeMachine, check_engine
+
+JOBS = Path(__file__).parents[1] / "jobs"
+STEP = StepPeaks(device="cpu", batch_size=2)
+
+
+def ask(name, request=STEP, **options):
+    worker = LocalEngine(**options).start(address_of(str(JOBS / f"{name}.py:job")), {})
+    try:
+        return worker.ask(request)
+    finally:
+        worker.close()
+
+
+@pytest.mark.parametrize("engine", [LocalEngine(), FakeMachine()], ids=["local", "fake"])
+def test_engines_do_what_every_engine_must(engine):
+    check_engine(engine, address_of("digits"))
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("bad/returns_linear", JobRaised, "returned a Linear; legroom needs a Job"),
+        ("bad/factory_raises", JobRaised, "raised"),
+        ("bad/import_raises", JobRaised, "raised"),
+        ("bad/empty_data", JobRaised, "empty data set"),
+        ("bad/loss_vector", JobRaised, "needs a scalar"),
+        ("bad/loss_nan", JobRaised, "finite loss"),
+        ("bad/no_trainable", JobRaised, "no trainable parameters"),
+        ("bad/no_tensors", JobRaised, "without tensors"),
+        ("bad/segfault", JobCrashed, "SIGSEGV"),
+        ("bad/exits", JobCrashed, "exit status 3"),
+    ],
+)
+def test_each_way_to_fail_is_told_apart(name, error, words):
+    with pytest.raises(error, match=words):
+        ask(name)
+
+
+def test_an_error_names_the_users_own_file_and_line():
+    with pytest.raises(JobRaised, match=r"factory_raises\.py, line \d+") as caught:
+        ask("bad/factory_raises")
+    assert "Traceback" in caught.value.details
+
+
+def test_a_hanging_job_is_ended_and_called_hung():
+    with pytest.raises(JobHung, match="raise --timeout"):
+        ask("bad/hangs", silence_seconds=6.0)
+
+
+def test_a_job_that_prints_for_ever_is_still_measured_and_its_end_can_be_ended():
+    assert isinstance(ask("bad/chatty"), PhasePeaks)
+
+
+def test_a_job_that_eats_memory_is_ended_before_the_machine_suffers():
+    with pytest.raises(OutOfMemory, match="was ended"):
+        ask("bad/out_of_memory", limit_bytes=2**30)
+
+
+def test_closing_a_worker_ends_all_its_processes():
+    worker = LocalEngine().start(address_of(str(JOBS / "bad/leaks_children.py:job")), {})
+    worker.ask(STEP)
+    started = psutil.Process().children(recursive=True)
+    assert len(started) >= 2
+    worker.close()
+    _, alive = psutil.wait_procs(started, timeout=5)
+    assert not alive
+
+
+def test_a_killed_parent_leaves_no_child_behind():
+    code = (
+        "import sys; from legroom.engines.local import LocalEngine; from legroom.job import address_of\n"
+        "from legroom.records import StepPeaks\n"
+        "worker = LocalEngine().start(address_of(sys.argv[1]), {})\n"
+        "worker.ask(StepPeaks(device='cpu', batch_size=2)); print('ready', flush=True)\n"
+        "worker.ask(StepPeaks(device='cpu', batch_size=2, num_steps=10**9))"
+    )
+    words = [sys.executable, "-c", code, str(JOBS / "bad/leaks_children.py:job")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout.readline() == b"ready\n"
+        below = psutil.Process(parent.pid).children(recursive=True)
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.wait()
+    assert len(below) >= 2
+    _, alive = psutil.wait_procs(below, timeout=5)
+    assert not alive
+
+
+def test_a_worker_outlives_no_error_and_the_next_one_works():
+    with pytest.raises(JobError):
+        ask("bad/raises_at_batch", StepPeaks(device="cpu", batch_size=100))
+    assert ask("bad/raises_at_batch").outcome == "measured"
+
+
+def test_a_function_of_main_travels_to_the_child(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, legroom\n"
+        "from torch.utils.data import TensorDataset\n"
+        "WIDTH = 100_000\n"
+        "def mine():\n"
+        "    return legroom.Job(model=lambda: torch.nn.Linear(WIDTH, 1),\n"
+        "        train_data=lambda: TensorDataset(torch.ones(9, WIDTH)),\n"
+        "        loss=lambda model, batch: model(batch[0]).mean(),\n"
+        "        optimizer=lambda model, rate: torch.optim.SGD(model.parameters(), rate))\n"
+        "answer = legroom.memory(mine, device='cpu', memory='600MiB')\n"
+        "print(answer.max_batch_size, answer.data_limit)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[0]) > 100
+    assert int(done.stdout.split()[1]) == 9
+
+
+def test_describe_tells_what_the_job_is():
+    worker = LocalEngine().start(address_of("digits", {"hidden": "32"}), {})
+    try:
+        seen = worker.ask(Describe())
+    finally:
+        worker.close()
+    assert (seen.model_name, seen.num_samples, seen.num_valid_samples) == ("RowReader", 1437, 360)
+    assert seen.num_parameters == 4 * 32 * (8 + 32 + 2) + 32 * 10 + 10
+    assert seen.sample_bytes == (8 * 8 * 4 + 8,) * 3
+
+
+def test_a_slow_but_working_job_is_not_called_hung():
+    started = time.monotonic()
+    result = ask("plain", StepPeaks(device="cpu", batch_size=2, num_steps=500), silence_seconds=20.0)
+    assert result.num_repeats == 500, time.monotonic() - started

@@ -1,0 +1,16 @@
+"""The training data set has no samples."""
+
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import legroom
+
+
+def job() -> legroom.Job:
+    return legroom.Job(
+        model=lambda: nn.Linear(8, 8),
+        train_data=lambda: TensorDataset(torch.randn(0, 8)),
+        loss=lambda model, batch: nn.functional.mse_loss(model(batch[0]), batch[0]),
+        optimizer=lambda model, rate: torch.optim.SGD(model.parameters(), rate),
+    )

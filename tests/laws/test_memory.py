@@ -1,0 +1,68 @@
+"""The memory law: planted lines are found again, and predictions behave as memory does."""
+
+import random
+
+import pytest
+
+from legroom.laws.memory import Line, MemoryLaw, clear_points, fit_line, fit_memory, split_batch
+
+
+def planted(rng: random.Random) -> MemoryLaw:
+    return MemoryLaw(
+        {name: Line(rng.uniform(1e8, 1e9), rng.uniform(0, 1e7)) for name in ("forward", "backward", "update")}
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_fit_recovers_planted_lines(seed):
+    rng = random.Random(seed)
+    law = planted(rng)
+    sizes = sorted(rng.sample(range(2, 500), 4))
+    found = fit_memory([(size, {name: line.at(size) for name, line in law.phases.items()}) for size in sizes])
+    for name, line in law.phases.items():
+        assert found.phases[name].bytes_per_sample == pytest.approx(line.bytes_per_sample, rel=1e-6, abs=1e-3)
+        assert found.phases[name].fixed_bytes == pytest.approx(line.fixed_bytes, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_predicted_memory_never_falls_as_the_batch_grows(seed):
+    law = planted(random.Random(seed))
+    values = [law.at(size) for size in range(1, 2000, 37)]
+    assert values == sorted(values)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_largest_batch_fits_and_the_next_does_not(seed):
+    rng = random.Random(seed)
+    law = planted(rng)
+    budget = law.at(rng.randrange(10, 1000)) * rng.uniform(1.0, 1.01)
+    largest = law.largest_batch(budget)
+    assert law.at(largest) <= budget < law.at(largest + 1)
+
+
+def test_a_budget_below_the_fixed_bytes_holds_nothing():
+    assert MemoryLaw({"backward": Line(1000, 10)}).largest_batch(999) == 0
+
+
+def test_a_peak_that_only_wanders_has_no_slope():
+    assert fit_line([(2, 1000.0), (10, 990.0), (100, 985.0)]) == Line(1000.0, 0.0)
+
+
+def test_points_in_the_noise_are_left_out_of_the_line():
+    mebibyte = 2**20
+    points = [
+        (2, 100 * mebibyte),
+        (16, 103 * mebibyte),
+        (128, 140 * mebibyte),
+        (512, 260 * mebibyte),
+    ]
+    assert [size for size, _ in clear_points(points)] == [128, 512]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_micro_batches_fit_and_make_the_batch(seed):
+    rng = random.Random(seed)
+    wanted, largest = rng.randrange(1, 5000), rng.randrange(1, 700)
+    micro, steps = split_batch(wanted, largest)
+    assert micro <= largest
+    assert micro * (steps - 1) < wanted <= micro * steps

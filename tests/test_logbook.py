@@ -1,0 +1,114 @@
+"""The logbook: nothing finished is lost, nothing half-written is read, nobody else's records are taken."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from legroom.errors import UsageError
+from legroom.logbook import FILE_NAME, open_logbook, read_logbook
+from legroom.records import Describe, PhasePeaks, RunStarted, StepPeaks
+
+HEAD = RunStarted(
+    run="", job="digits", options={}, digest="d", machine="m", command="memory", legroom_version="0", started_at="now"
+)
+REQUEST = StepPeaks(device="cpu", batch_size=8)
+RESULT = PhasePeaks(phase_bytes={"forward": 5}, num_repeats=3)
+
+
+def write_one(folder, head=HEAD):
+    logbook = open_logbook(folder, head, resume=False)
+    logbook.record(REQUEST, RESULT, 1.5)
+    logbook.close()
+
+
+def recall(folder, head=HEAD, request=REQUEST, *, resume=True):
+    logbook = open_logbook(folder, head, resume=resume)
+    logbook.close()
+    return logbook.recall(request), logbook.notes
+
+
+def test_a_resumed_run_recalls_exactly_what_was_asked(tmp_path):
+    write_one(tmp_path)
+    assert recall(tmp_path)[0] == RESULT
+    assert recall(tmp_path, request=dataclasses.replace(REQUEST, batch_size=9))[0] is None
+
+
+def test_a_new_run_measures_anew_but_keeps_the_old_records(tmp_path):
+    write_one(tmp_path)
+    assert recall(tmp_path, resume=False)[0] is None
+    assert [entry.result for entry in read_logbook(tmp_path)[1]] == [RESULT]
+
+
+@pytest.mark.parametrize("num_cut", range(1, 60, 7))
+def test_a_torn_tail_is_cut_and_the_next_record_is_whole(tmp_path, num_cut):
+    write_one(tmp_path)
+    path = tmp_path / FILE_NAME
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole.splitlines(keepends=True)[-1][:-num_cut])
+    write_one(tmp_path)
+    assert [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert len(read_logbook(tmp_path)[1]) == 2
+
+
+def test_a_line_that_is_no_record_is_passed_over_and_said(tmp_path):
+    write_one(tmp_path)
+    with (tmp_path / FILE_NAME).open("a") as file:
+        file.write('{"entry": {"run": "x"}}\n')
+    found, notes = recall(tmp_path)
+    assert found == RESULT
+    assert "1 lines" in notes[0]
+
+
+def test_another_jobs_folder_is_refused(tmp_path):
+    write_one(tmp_path)
+    with pytest.raises(UsageError, match=r"is the logbook of digits\. Name another folder"):
+        open_logbook(tmp_path, dataclasses.replace(HEAD, job="other"), resume=True)
+    with pytest.raises(UsageError, match="logbook of digits"):
+        open_logbook(tmp_path, dataclasses.replace(HEAD, options={"hidden": "9"}), resume=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [({"digest": "e"}, "file changed"), ({"machine": "n"}, "another machine")]
+)
+def test_records_of_an_edited_job_or_another_machine_are_not_used(tmp_path, change, words):
+    write_one(tmp_path)
+    found, notes = recall(tmp_path, dataclasses.replace(HEAD, **change))
+    assert found is None
+    assert words in notes[0]
+
+
+def test_two_writers_are_one_too_many(tmp_path):
+    logbook = open_logbook(tmp_path, HEAD, resume=False)
+    code = (
+        "import sys, pathlib; from legroom.logbook import open_logbook; from legroom.records import RunStarted\n"
+        "from legroom.errors import UsageError\n"
+        "head = RunStarted(run='', job='digits', options={}, digest='d', machine='m', command='', legroom_version='',"
+        " started_at='')\n"
+        "try: open_logbook(pathlib.Path(sys.argv[1]), head, resume=False)\n"
+        "except UsageError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert "Another legroom is writing" in done.stdout, done.stderr
+    logbook.close()
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(UsageError, match="Cannot write to"):
+        open_logbook(tmp_path / "taken", HEAD, resume=False)
+
+
+def test_requests_of_other_kinds_are_not_mixed_up(tmp_path):
+    write_one(tmp_path)
+    assert recall(tmp_path, request=Describe())[0] is None
+
+
+def test_an_entry_is_on_disk_before_record_returns(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(descriptor))
+    write_one(tmp_path)
+    assert len(synced) == 2  # the head and the entry

@@ -30,11 +30,11 @@ def make_tokenizer():
 def make_model():
     config = BertConfig(
         vocab_size=len(WORDS),
-        hidden_size=128,
+        hidden_size=64,
         num_hidden_layers=2,
         num_attention_heads=2,
-        intermediate_size=512,
-        max_position_embeddings=256,
+        intermediate_size=256,
+        max_position_embeddings=128,
     )
     return BertForSequenceClassification(config)
 
@@ -42,7 +42,7 @@ def make_model():
 def make_reviews(num_samples, seed):
     dice = random.Random(seed)
     tokenizer = make_tokenizer()
-    reviews = [dice.choices(WORDS[2:], k=dice.randint(5, 200)) for _ in range(num_samples)]
+    reviews = [dice.choices(WORDS[2:], k=dice.randint(5, 100)) for _ in range(num_samples)]
     labels = [int(sum(word in GOOD for word in review) * 4 > len(review)) for review in reviews]
     return [{**tokenizer(" ".join(review)), "label": label} for review, label in zip(reviews, labels, strict=True)]
 

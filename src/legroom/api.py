@@ -3,31 +3,36 @@
 import datetime
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from legroom.advisors.combine import PlanAnswer, answer_of, combine
+from legroom.advisors.estimate import advise_estimate, does_not_fit, estimates_of
 from legroom.advisors.foresee import Foreseen, foresee_memory
 from legroom.advisors.machine import MachineAnswer, advise_machine
 from legroom.advisors.memory import MemoryAnswer, advise_memory
+from legroom.advisors.thesis import advise_thesis
 from legroom.clock import monotonic
 from legroom.engines.base import Engine
 from legroom.engines.local import LocalEngine
-from legroom.errors import UsageError
+from legroom.errors import DoesNotFit, UsageError
 from legroom.job import PRECISIONS, Job, JobAddress, address_of
 from legroom.logbook import FILE_NAME, Logbook, open_logbook, read_lines
 from legroom.plan import write_plan
+from legroom.probes.gpus import read_gpus
 from legroom.probes.largest_batch import find_largest_batch
-from legroom.probes.limits import read_gpus, read_limits
+from legroom.probes.largest_card_batch import find_largest_card_batch
+from legroom.probes.limits import read_limits
+from legroom.probes.place import HOST_SHARE, Place, choose_place
 from legroom.probes.session import Progress, Session
+from legroom.probes.thesis import measure_thesis
+from legroom.probes.traced import trace_memory
 from legroom.records import DeviceSpeed, MeasureDevice, MemoryQuestion, RunStarted
-from legroom.units import parse_bytes
 from legroom.workloads import Workload, list_workloads
 
 AnyJob = str | Callable[..., Job] | JobAddress
 
-HOST_SHARE = 0.9
-"""Share of the host memory now free that a job may use where no budget is named."""
+RULES = ("legroom", "thesis")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +62,7 @@ def machine(*, device: str = "auto", run: Run | None = None) -> MachineAnswer:
     limits, (gpus, why_none) = read_limits(), read_gpus()
     places = ["cpu"] if device == "cpu" or not gpus else ["cpu", "cuda"]
     started = monotonic()
-    # The built-in job is never built for this: the child measures the device and ends.
-    worker = (run.engine or LocalEngine(silence_seconds=run.timeout)).start(JobAddress(text="digits"), {})
+    worker = (run.engine or LocalEngine(silence_seconds=run.timeout)).start(JobAddress(text=""), {})  # needs no job
     try:
         speeds = {}
         for share, place in enumerate(places):
@@ -77,18 +81,27 @@ def memory(
     options: Mapping[str, str] | None = None,
     device: str = "auto",
     memory: int | str | None = None,
+    card: str | None = None,
     precision: str | None = None,
     effective_batch: int | None = None,
+    num_devices: int = 1,
+    rule: str = "legroom",
     run: Run | None = None,
 ) -> MemoryAnswer:
-    """How large a batch fits? Proved in a fresh process."""
+    """How large a batch fits? Proved in a fresh process; estimated for a GPU that is not here."""
     run = run or Run()
     address = address_of(job, options)
-    question = _memory_question(device, memory, precision, run.seed)
-    if effective_batch is not None and effective_batch < 1:
-        raise UsageError(f"--effective-batch is {effective_batch}; it must be at least 1")
+    for name, number in (("--effective-batch", effective_batch), ("--devices", num_devices)):
+        if number is not None and number < 1:
+            raise UsageError(f"{name} is {number}; it must be at least 1")
+    place = choose_place(device, memory, card)
+    question = replace(_memory_question(place, precision, run.seed), num_devices=num_devices)
+    if rule not in RULES:
+        raise UsageError(f"There is no rule {rule!r}. Known: {', '.join(RULES)}")
     with _session("memory", address, run) as session:
-        return _ask_memory(session, question, effective_batch)
+        if rule == "thesis":
+            return _ask_thesis(session, question, place)
+        return _ask_memory(session, question, effective_batch, is_here=place.is_here)
 
 
 def foresee(job: AnyJob = "digits", *, options: Mapping[str, str] | None = None, run: Run | None = None) -> Foreseen:
@@ -104,15 +117,17 @@ def plan(
     options: Mapping[str, str] | None = None,
     device: str = "auto",
     memory: int | str | None = None,
+    card: str | None = None,
     precision: str | None = None,
     run: Run | None = None,
 ) -> tuple[PlanAnswer, Path]:
     """What should I run? Asks every question there is and writes plan.toml; returns the answer and that file's path."""
     run = run or Run()
     address = address_of(job, options)
-    question = _memory_question(device, memory, precision, run.seed, up_to_data=True)
+    place = choose_place(device, memory, card)
+    question = replace(_memory_question(place, precision, run.seed), up_to_data=True)
     with _session("plan", address, run) as session:
-        answer = _ask_memory(session, question, None)
+        answer = _ask_memory(session, question, None, is_here=place.is_here)
         made = combine(address, answer)
         path = session.logbook.path.parent / "plan.toml"
         write_plan(made, path)
@@ -131,42 +146,56 @@ def out_folder(address: JobAddress, run: Run) -> Path:
     return run.out or Path("legroom-out") / address.name
 
 
-def _memory_question(
-    device: str, memory: int | str | None, precision: str | None, seed: int, *, up_to_data: bool | None = None
-) -> MemoryQuestion:
+def _memory_question(place: Place, precision: str | None, seed: int) -> MemoryQuestion:
     if precision is not None and precision not in PRECISIONS:
         raise UsageError(f"There is no precision {precision!r}. Known: {', '.join(PRECISIONS)}")
-    budget = parse_bytes(memory) if isinstance(memory, str) else memory
-    if budget is None:
-        budget = int(HOST_SHARE * read_limits().available_bytes)
     return MemoryQuestion(
-        device=_device(device),
-        budget_bytes=budget,
+        device=place.device,
+        budget_bytes=place.budget_bytes,
         precision=precision or "fp32",
-        up_to_data=memory is None if up_to_data is None else up_to_data,
+        up_to_data=not place.is_named,
         seed=seed,
     )
 
 
-def _device(device: str) -> str:
-    if device not in ("auto", "cpu", "cuda"):
-        raise UsageError(f"There is no device {device!r}. Known: auto, cpu, cuda")
-    gpus, why_none = read_gpus()
-    if device == "cuda" and not gpus:
-        raise UsageError(f"CUDA was asked for, but there is no GPU here: {why_none}. Use --device cpu")
-    return "cpu" if device == "auto" and not gpus else device.replace("auto", "cuda")
-
-
-def _ask_memory(session: Session, question: MemoryQuestion, effective_batch: int | None) -> MemoryAnswer:
-    find_largest_batch(session, question)
+def _ask_memory(
+    session: Session, question: MemoryQuestion, effective_batch: int | None, *, is_here: bool
+) -> MemoryAnswer:
+    if not is_here:
+        trace_memory(session, question)
+        advise = advise_estimate
+    elif question.device == "cpu":
+        find_largest_batch(session, question)
+        advise = advise_memory
+    else:
+        question = _find_on_card(session, question)
+        advise = advise_memory
     session.progress("done", 1.0)
-    return advise_memory(
+    return advise(
         session.logbook.entries,
         question,
         job=session.address.text,
         machine=session.logbook.head.machine,
         effective_batch=effective_batch,
         more_notes=session.logbook.notes,
+    )
+
+
+def _find_on_card(session: Session, question: MemoryQuestion) -> MemoryQuestion:
+    """The search; where nothing fits, a trace tells what would."""
+    try:
+        return find_largest_card_batch(session, question)
+    except DoesNotFit:
+        trace_memory(session, question)
+        raise does_not_fit(estimates_of(session.logbook.entries), question) from None
+
+
+def _ask_thesis(session: Session, question: MemoryQuestion, place: Place) -> MemoryAnswer:
+    if place.device == "cpu" or not place.is_here:
+        raise UsageError("--rule thesis reads what torch reserved on a GPU, and there is none here; use --rule legroom")
+    question = measure_thesis(session, question)
+    return advise_thesis(
+        session.logbook.entries, question, job=session.address.text, machine=session.logbook.head.machine
     )
 
 

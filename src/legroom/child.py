@@ -29,12 +29,9 @@ def main() -> None:
     die_with(parent)
     reporter = Reporter(messages)
     lines = read_lines(requests)
-    address = next(lines)
-    bench = None
+    bench = open_bench(next(lines), reporter)
     for line in lines:
         try:
-            if bench is None:
-                bench = _open_bench(address, reporter)
             from legroom.probes import serve
             from legroom.records import request_from, to_json
 
@@ -43,13 +40,18 @@ def main() -> None:
             reporter.send({"error": describe_error(error)})
 
 
-def _open_bench(address: dict[str, Any], reporter: "Reporter") -> Any:
+def open_bench(address: dict[str, Any], reporter: "Reporter") -> Any:
+    """A bench for the job, which it begins to build before anybody asks: a child started early is ready early."""
     from legroom.job import JobAddress
     from legroom.probes.bench import Bench
 
     pickled = None if address["pickled"] is None else base64.b64decode(address["pickled"])
     place = JobAddress(text=address["text"], options=address["options"], pickled=pickled)
-    return Bench(place, beat=reporter.beat)
+    bench = Bench(place, beat=reporter.beat)
+    if place.text:
+        with contextlib.suppress(BaseException):  # whatever it is comes again when it is asked for, and is told then
+            bench.prepare()
+    return bench
 
 
 class Reporter:

@@ -13,7 +13,8 @@
 A message says what we saw, what we need and what to do.
 """
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 
 class LegroomError(Exception):
@@ -21,10 +22,12 @@ class LegroomError(Exception):
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, details: str = "") -> None:
+    def __init__(self, message: str, *, details: str = "", facts: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.details = details
         """What only a person hunting the cause wants: a traceback, the last lines the job printed."""
+        self.facts = dict(facts or {})
+        """What scripts may want to know of it, beside the sentence."""
 
 
 class UsageError(LegroomError, ValueError):

@@ -4,12 +4,22 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
+STEADY_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "65536"}
+"""glibc then gives every large block back at once, so that a peak does not depend on what ran before.
+
+Measured with this, the slope is stable to 0.1 %; without it, it depends on history. Proofs run without it.
+"""
+EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+"""Segments that grow: what torch reserves nearly equals what it hands out, so larger batches fit."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe:
     """Ask what the job is: builds model and data, runs nothing."""
 
     fresh: ClassVar[bool] = False
+    environment: ClassVar[Mapping[str, str] | None] = None
+    """None: any worker will do."""
     kind: Literal["describe"] = "describe"
     seed: int = 0
 
@@ -34,6 +44,9 @@ class JobDescription:
     """Whether samples differ in size, so that the worst batch is larger than the typical one."""
     own_step: bool
     own_loader: bool
+    widest_batch: int | None = None
+    """The largest batch the job's own loader gives; None where it has none, or no limit was met."""
+    widest_valid_batch: int | None = None
     has_score: bool
     baseline: Mapping[str, Any]
     """The job's own settings."""
@@ -56,12 +69,23 @@ class StepPeaks:
     precision: str = "fp32"
     proof: bool = False
     """A proof runs in a fresh process with the allocator as training will have it."""
+    cap_bytes: int | None = None
+    """Bytes torch may reserve on a GPU; None leaves it all the card has."""
+    allocator: Literal["expandable", "default"] = "expandable"
+    """How torch's allocator keeps GPU memory: in segments that grow, or in fixed ones that leave gaps."""
     seed: int = 0
 
     @property
     def fresh(self) -> bool:
         """Whether the question needs a process that has run nothing before."""
         return self.proof
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables of the process that answers."""
+        if self.device == "cpu":
+            return {} if self.proof else STEADY_MALLOC
+        return EXPANDABLE if self.allocator == "expandable" else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +97,20 @@ class MemoryQuestion:
     precision: str
     up_to_data: bool
     """Whether batches larger than the data set are of no interest."""
+    num_devices: int = 1
+    """Data-parallel devices: each also holds buckets of gradients to send."""
     seed: int = 0
 
     def request(self, batch_size: int, **more: Any) -> StepPeaks:
         """The request for that batch size."""
-        plain = StepPeaks(device=self.device, batch_size=batch_size, precision=self.precision, seed=self.seed)
+        cap = None if self.device == "cpu" else self.budget_bytes
+        plain = StepPeaks(
+            device=self.device, batch_size=batch_size, precision=self.precision, cap_bytes=cap, seed=self.seed
+        )
         return replace(plain, **more)
+
+
+NO_PHASES = ("reserved", "large_evaluation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +118,17 @@ class PhasePeaks:
     """Peak bytes of each phase of a step."""
 
     kind: Literal["phase_peaks"] = "phase_peaks"
-    outcome: Literal["measured", "out_of_memory", "no_batch"] = "measured"
-    """no_batch: the job's own loader has no batch of that size."""
+    outcome: Literal["measured", "out_of_memory", "retried", "no_batch"] = "measured"
+    """retried: it ran only because the allocator gave cached blocks back and asked again, step after step.
+    no_batch: the job's own loader has no batch of that size."""
     phase_bytes: Mapping[str, int] = field(default_factory=dict)
-    """Peak by phase: data, forward, backward, update, evaluation and, where asked, large_evaluation."""
+    """Peak by phase: data, forward, backward, update, evaluation and, where asked, large_evaluation.
+
+    Resident bytes on a CPU, allocated bytes on a GPU. There `reserved` joins them: what torch took from the card."""
+    step_reserved_bytes: list[int] = field(default_factory=list)
+    """What torch held of the card after each step."""
+    outside_bytes: int = 0
+    """What the job holds of the card that torch does not know of."""
     spread: float = 0.0
     """(largest - smallest) / largest of the steps' peaks, the first step left out."""
     num_repeats: int = 0
@@ -97,13 +136,19 @@ class PhasePeaks:
     """Median seconds of a step, probe overhead included."""
 
     def training_phases(self) -> dict[str, int]:
-        """Peaks of a training step and of an evaluation pass at the same batch size."""
-        return {name: value for name, value in self.phase_bytes.items() if name != "large_evaluation"}
+        """Peaks of a training step and of an evaluation pass at the same size, as what runs out: reserved bytes."""
+        phases = {name: value for name, value in self.phase_bytes.items() if name not in NO_PHASES}
+        return {name: value + self._overhead() for name, value in phases.items()}
 
     def evaluation_phases(self) -> dict[str, int]:
         """Peak of the larger evaluation pass, under the name of the plain one."""
         peak = self.phase_bytes.get("large_evaluation")
-        return {} if peak is None else {"evaluation": peak}
+        return {} if peak is None else {"evaluation": peak + self._overhead()}
+
+    def _overhead(self) -> int:
+        """What torch's allocator held of the card beyond what it had handed out."""
+        handed = max((value for name, value in self.phase_bytes.items() if name not in NO_PHASES), default=0)
+        return max(0, self.phase_bytes.get("reserved", 0) - handed)
 
     def training_bytes(self) -> int:
         """Peak over all phases of training; 0 if it did not run through."""
@@ -119,6 +164,7 @@ class MeasureDevice:
     """Ask how fast the device is: matrix products and copies."""
 
     fresh: ClassVar[bool] = False
+    environment: ClassVar[Mapping[str, str] | None] = None
     kind: Literal["measure_device"] = "measure_device"
     device: str
 
@@ -131,9 +177,59 @@ class DeviceSpeed:
     values: Mapping[str, Any]
 
 
-Request = Describe | StepPeaks | MeasureDevice
-Result = JobDescription | PhasePeaks | DeviceSpeed
-REQUESTS: Mapping[str, type[Request]] = {"describe": Describe, "step_peaks": StepPeaks, "measure_device": MeasureDevice}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCard:
+    """Ask how much memory of the GPU a process may have."""
+
+    fresh: ClassVar[bool] = False
+    environment: ClassVar[Mapping[str, str] | None] = EXPANDABLE
+    kind: Literal["read_card"] = "read_card"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardMemory:
+    """Memory of the GPU as a process sees it once its CUDA context stands."""
+
+    kind: Literal["card_memory"] = "card_memory"
+    name: str
+    total_bytes: int
+    free_bytes: int
+    """What is left for torch: other processes and the context are already off."""
+    capability: int
+    """Major compute capability."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceMemory:
+    """Ask for an estimate of the memory on a GPU, traced without one."""
+
+    fresh: ClassVar[bool] = True
+    environment: ClassVar[Mapping[str, str] | None] = None
+    kind: Literal["trace_memory"] = "trace_memory"
+    precision: str = "fp32"
+    accumulation_steps: int = 1
+    capability: int = 9
+    samples: Literal["worst", "typical"] = "worst"
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedMemory:
+    """The estimate: lines in the batch size, as `laws.ledger` writes them."""
+
+    kind: Literal["traced_memory"] = "traced_memory"
+    estimate: Mapping[str, Any]
+
+
+Request = Describe | StepPeaks | MeasureDevice | ReadCard | TraceMemory
+Result = JobDescription | PhasePeaks | DeviceSpeed | CardMemory | TracedMemory
+REQUESTS: Mapping[str, type[Request]] = {
+    "describe": Describe,
+    "step_peaks": StepPeaks,
+    "measure_device": MeasureDevice,
+    "read_card": ReadCard,
+    "trace_memory": TraceMemory,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

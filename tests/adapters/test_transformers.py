@@ -3,6 +3,7 @@
 import builtins
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -92,10 +93,19 @@ def test_one_label_a_row_counts_rows():
     assert evaluate(job, job.model(), [batch], CPU, "fp32").loss > 0
 
 
+class Strict(nn.Module):
+    """Takes nothing it does not name."""
+
+    def forward(self, input_ids, labels):
+        return SimpleNamespace(loss=(input_ids - labels).float().mean())
+
+
 def test_columns_the_model_does_not_name_are_dropped():
-    job, batch = gpt_job(), sentences(5, 3)
-    model = job.model()
-    assert torch.equal(job.loss(model, {**batch, "idx": torch.arange(2)})[0], job.loss(model, batch)[0])
+    batch = {"input_ids": torch.arange(2), "labels": torch.ones(2), "idx": torch.arange(2)}
+    assert from_transformers(Strict, train_data=samples).loss(Strict(), batch) == -0.5
+    kept = from_transformers(Strict, train_data=samples, arguments={"remove_unused_columns": False})
+    with pytest.raises(TypeError, match="idx"):
+        kept.loss(Strict(), batch)
 
 
 def test_batch_without_labels_is_refused_with_its_keys():

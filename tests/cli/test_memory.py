@@ -87,7 +87,8 @@ def test_plan_writes_a_plan_people_can_read(legroom, tmp_path):
     assert plan["batch_size"]["value"] == ran.json["batch_size"] == 32
     assert "not measured" in plan["learning_rate"]["because"]
     again = legroom("plan", "digits", "--device", "cpu", "--out", tmp_path / "o", "--json", "--resume")
-    assert {**again.json, "seconds": 0} == {**ran.json, "seconds": 0}
+    assert again.json["settings"] == ran.json["settings"]
+    assert again.json["seconds"] == ran.json["seconds"], "something was measured again"
 
 
 def test_a_plan_splits_a_batch_that_does_not_fit(legroom, tmp_path):

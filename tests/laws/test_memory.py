@@ -8,9 +8,8 @@ from legroom.laws.memory import Line, MemoryLaw, clear_points, fit_line, fit_mem
 
 
 def planted(rng: random.Random) -> MemoryLaw:
-    return MemoryLaw(
-        {name: Line(rng.uniform(1e8, 1e9), rng.uniform(0, 1e7)) for name in ("forward", "backward", "update")}
-    )
+    names = ("backward", "forward", "update")
+    return MemoryLaw(tuple(Line(rng.uniform(1e8, 1e9), rng.uniform(0, 1e7), name) for name in names))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -18,10 +17,11 @@ def test_fit_recovers_planted_lines(seed):
     rng = random.Random(seed)
     law = planted(rng)
     sizes = sorted(rng.sample(range(2, 500), 4))
-    found = fit_memory([(size, {name: line.at(size) for name, line in law.phases.items()}) for size in sizes])
-    for name, line in law.phases.items():
-        assert found.phases[name].bytes_per_sample == pytest.approx(line.bytes_per_sample, rel=1e-6, abs=1e-3)
-        assert found.phases[name].fixed_bytes == pytest.approx(line.fixed_bytes, rel=1e-6)
+    found = fit_memory([(size, {line.phase: line.at(size) for line in law.lines}) for size in sizes])
+    for seen, line in zip(found.lines, law.lines, strict=True):
+        assert seen.phase == line.phase
+        assert seen.bytes_per_sample == pytest.approx(line.bytes_per_sample, rel=1e-6, abs=1e-3)
+        assert seen.fixed_bytes == pytest.approx(line.fixed_bytes, rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -41,7 +41,7 @@ def test_the_largest_batch_fits_and_the_next_does_not(seed):
 
 
 def test_a_budget_below_the_fixed_bytes_holds_nothing():
-    assert MemoryLaw({"backward": Line(1000, 10)}).largest_batch(999) == 0
+    assert MemoryLaw((Line(1000, 10, "backward"),)).largest_batch(999) == 0
 
 
 def test_a_peak_that_only_wanders_has_no_slope():

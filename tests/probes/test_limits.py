@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from legroom.probes import limits
-from legroom.probes.limits import read_gpus, read_limits
+from legroom.probes.gpus import read_gpus
+from legroom.probes.limits import read_limits
 
 GIB, MIB = 2**30, 2**20
 V2_MOUNT = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"

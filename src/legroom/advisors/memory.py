@@ -30,7 +30,11 @@ class MemoryAnswer(Answer):
     bytes_per_sample: float
     fixed_bytes: float
     peak_bytes: int
-    """What the proved batch took."""
+    """What the largest batch takes."""
+    peak_phase: str
+    """The part of the step that takes it."""
+    peak_parts: dict[str, int]
+    """What the bytes are, where a trace tells."""
     verified: bool
     estimate: bool
     num_ooms: int
@@ -42,6 +46,9 @@ class MemoryAnswer(Answer):
     """The job's own settings."""
     probes: list[dict[str, Any]]
 
+
+OUTSIDE_BYTES = 256 * 2**20
+"""Libraries load kernels outside torch as a job runs; more than this is the job's own doing."""
 
 Measured = list[tuple[StepPeaks, PhasePeaks]]
 
@@ -56,12 +63,13 @@ def advise_memory(
     more_notes: Sequence[str] = (),
 ) -> MemoryAnswer:
     """The answer the entries hold."""
-    description = _description(entries)
+    description = description_of(entries)
     measured = [
         (entry.request, entry.result)
         for entry in entries
         if isinstance(entry.request, StepPeaks) and isinstance(entry.result, PhasePeaks)
         if (entry.request.device, entry.request.precision) == (question.device, question.precision)
+        if entry.request.cap_bytes in (None, question.budget_bytes)
     ]
     request, peaks = _best_proof(measured, question)
     law = law_of(measured, "worst")
@@ -73,22 +81,21 @@ def advise_memory(
         job=job,
         machine=machine,
         seconds=sum(entry.seconds for entry in entries),
-        notes=[*more_notes, *_notes(description, question, largest, high)],
-        not_measured=[
-            "memory of loader processes: this budget is for the training process alone",
-            *(["typical batches were measured, not proved"] if description.uneven else []),
-        ],
+        notes=[*more_notes, *_notes(description, question, measured, largest, high)],
+        not_measured=_not_measured(question, description),
         recommendations=[_recommend(question, request, peaks, high)],
         device=question.device,
         budget_bytes=question.budget_bytes,
         max_batch_size=largest,
-        data_limit=description.num_samples,
+        data_limit=description.widest_batch or description.num_samples,
         typical_batch_size=_typical(measured, question) if description.uneven else None,
         eval_batch_size=_best_eval(measured, question, request),
         range=(largest, high),
         bytes_per_sample=line.bytes_per_sample,
         fixed_bytes=line.fixed_bytes,
         peak_bytes=peaks.training_bytes(),
+        peak_phase=_fullest(peaks),
+        peak_parts={},
         verified=True,
         estimate=False,
         num_ooms=sum(result.outcome == "out_of_memory" for _, result in measured),
@@ -110,7 +117,7 @@ def law_of(measured: Measured, samples: str) -> MemoryLaw:
     return fit_memory(points)
 
 
-def _description(entries: Sequence[Entry]) -> JobDescription:
+def description_of(entries: Sequence[Entry]) -> JobDescription:
     for entry in reversed(entries):
         if isinstance(entry.result, JobDescription):
             return entry.result
@@ -121,7 +128,7 @@ def _best_proof(measured: Measured, question: MemoryQuestion) -> tuple[StepPeaks
     fitting = [
         (request, result)
         for request, result in measured
-        if request.proof and 0 < result.training_bytes() <= question.budget_bytes
+        if request.proof and result.outcome == "measured" and result.training_bytes() <= question.budget_bytes
     ]
     if not fitting:
         raise DoesNotFit(
@@ -141,6 +148,23 @@ def _best_eval(measured: Measured, question: MemoryQuestion, proved: StepPeaks) 
     return max([*sizes, proved.batch_size])
 
 
+def _fullest(peaks: PhasePeaks) -> str:
+    """The phase of the peak."""
+    phases = peaks.training_phases()
+    return max(phases, key=lambda name: phases[name])
+
+
+def _not_measured(question: MemoryQuestion, description: JobDescription) -> list[str]:
+    sentences = []
+    if question.device == "cpu":
+        sentences.append("memory of loader processes: this budget is for the training process alone")
+    if question.num_devices > 1:
+        sentences.append("NCCL's own buffers: they lie outside torch, so leave some memory of each card free")
+    if description.uneven:
+        sentences.append("typical batches were measured, not proved")
+    return sentences
+
+
 def _typical(measured: Measured, question: MemoryQuestion) -> int | None:
     if not any(request.samples == "typical" and result.phase_bytes for request, result in measured):
         return None
@@ -148,7 +172,9 @@ def _typical(measured: Measured, question: MemoryQuestion) -> int | None:
     return found if found < UNBOUNDED else None
 
 
-def _notes(description: JobDescription, question: MemoryQuestion, largest: int, high: int) -> list[str]:
+def _notes(
+    description: JobDescription, question: MemoryQuestion, measured: Measured, largest: int, high: int
+) -> list[str]:
     notes = []
     limit = description.num_samples
     if question.up_to_data and limit is not None and largest >= limit:
@@ -162,10 +188,16 @@ def _notes(description: JobDescription, question: MemoryQuestion, largest: int, 
             f"Samples differ in size ({format_bytes(small)} to {format_bytes(large)} of {description.num_scanned:,} "
             "looked at); the answer is for a batch of the largest"
         )
+    if question.device != "cpu":
+        notes.append("Proved with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: set it where you train")
+    outside = max((result.outside_bytes for _, result in measured), default=0)
+    if outside > OUTSIDE_BYTES:
+        notes.append(f"The job holds {format_bytes(outside)} of the card outside torch, which no cap on torch bounds")
     if largest == LARGEST_BATCH:
         notes.append(f"Batches above {LARGEST_BATCH:,} were not tried")
     if description.own_loader:
-        notes.append("Batches came from the job's own loader, as it gives them")
+        limit_of_loader = f"; it gives none above {description.widest_batch:,}" if description.widest_batch else ""
+        notes.append(f"Batches came from the job's own loader, as it gives them{limit_of_loader}")
     return notes
 
 

@@ -31,6 +31,9 @@ Memory = Annotated[
     str | None,
     typer.Option(metavar="SIZE", help="Memory the job may use, such as 1GiB. [default: 90 % of what is free]"),
 ]
+Card = Annotated[
+    str | None, typer.Option(metavar="NAME", help="A GPU by name, such as a100-40gb: estimated where it is not here.")
+]
 Precision = Annotated[str | None, typer.Option(help="fp32, bf16 or fp16. [default: fp32]")]
 
 
@@ -40,7 +43,7 @@ def speaking(*, json: bool, debug: bool) -> Iterator[None]:
     try:
         yield
     except LegroomError as error:
-        _say(error, str(error), error.details, json=json, debug=debug)
+        _say(error, str(error), error.details, json=json, debug=debug, facts=error.facts)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
         typer.echo("Stopped. What was measured is kept; --resume goes on from there.", err=True)
@@ -55,9 +58,11 @@ def speaking(*, json: bool, debug: bool) -> Iterator[None]:
         raise typer.Exit(NothingMeasured.exit_code) from None
 
 
-def _say(error: Exception, message: str, details: str, *, json: bool, debug: bool) -> None:
+def _say(
+    error: Exception, message: str, details: str, *, json: bool, debug: bool, facts: dict[str, Any] | None = None
+) -> None:
     if json:
-        print_json({"error": message, "error_type": type(error).__name__})
+        print_json({"error": message, "error_type": type(error).__name__, **(facts or {})})
     typer.echo(f"legroom: {message}", err=True)
     if debug and details:
         typer.echo(details, err=True)

@@ -12,10 +12,13 @@ def run(
     with_: common.With = [],  # noqa: B006  typer reads the default, nobody appends to it
     device: common.Device = "auto",
     memory: common.Memory = None,
+    card: common.Card = None,
     precision: common.Precision = None,
     effective_batch: Annotated[
         int | None, typer.Option(help="Batch you want; prints the micro-batch and accumulation that give it.")
     ] = None,
+    devices: Annotated[int, typer.Option(help="Data-parallel devices: each also holds buckets of gradients.")] = 1,
+    rule: Annotated[str, typer.Option(help="legroom, or thesis: two probes, as seed work had it.")] = "legroom",
     out: common.Out = None,
     resume: common.Resume = False,
     json: common.Json = False,
@@ -41,8 +44,11 @@ def run(
                 options=common.options_of(with_),
                 device=device,
                 memory=memory,
+                card=card,
                 precision=precision,
                 effective_batch=effective_batch,
+                num_devices=devices,
+                rule=rule,
                 run=api.Run(out=out, resume=resume, seed=seed, timeout=timeout, progress=progress),
             )
         common.print_answer(answer, print_memory, json=json)

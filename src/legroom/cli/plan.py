@@ -10,6 +10,7 @@ def run(
     with_: common.With = [],  # noqa: B006  typer reads the default, nobody appends to it
     device: common.Device = "auto",
     memory: common.Memory = None,
+    card: common.Card = None,
     precision: common.Precision = None,
     out: common.Out = None,
     resume: common.Resume = False,
@@ -36,6 +37,7 @@ def run(
                 options=common.options_of(with_),
                 device=device,
                 memory=memory,
+                card=card,
                 precision=precision,
                 run=api.Run(out=out, resume=resume, seed=seed, timeout=timeout, progress=progress),
             )

@@ -1,15 +1,16 @@
-"""Peak memory of a training step: in each phase a line in the batch size, over all phases their maximum.
+"""Peak memory of a training step: a line in the batch size at each moment of it, and over all moments their maximum.
 
-    memory(B) = max over phases p of (fixed_p + slope_p * B)
+    memory(B) = max over lines l of (fixed_l + slope_l * B)     largest(cap) = min over l of (cap - fixed_l) / slope_l
 
-At small B the peak can lie in the update (temporaries as large as the parameters) and at large B in backward:
-one line through both would be wrong, so each phase has its own. Two probes of one number, as in A. Tripathi,
-Analysis of Storage Bottlenecks in Deep Learning Models (2019), eq. 4.7, are the case of a single phase.
+At small B the peak can lie in the update (temporaries as large as the parameters) and at large B in backward: one
+line through both would be wrong. Each phase that is measured has a line, and each moment of a step that is traced.
+Two probes of one number, as in A. Tripathi, Analysis of Storage Bottlenecks in Deep Learning Models (2019), eq. 4.7,
+are the case of a single phase.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 UNBOUNDED = 1 << 62
 """The largest batch where memory does not grow with the batch."""
@@ -24,41 +25,68 @@ Points = Sequence[tuple[int, Mapping[str, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """bytes(B) = fixed_bytes + bytes_per_sample * B."""
+    """bytes(B) = fixed_bytes + bytes_per_sample * B, at one moment of a step or over one phase of it."""
 
     fixed_bytes: float
     bytes_per_sample: float
+    phase: str = ""
+    """The part of the step: data, forward, backward, update or evaluation."""
+    parts: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Category -> its own fixed bytes and bytes per sample; empty where only the sum was measured."""
 
     def at(self, batch_size: float) -> float:
         """Bytes at that batch size."""
         return self.fixed_bytes + self.bytes_per_sample * batch_size
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peak:
+    """The fullest moment of a step at one batch size."""
+
+    num_bytes: int
+    phase: str
+    parts: Mapping[str, int]
+    """Category -> bytes; empty where only the sum was measured."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryLaw:
-    """The maximum over phases."""
+    """The maximum over lines: one for each phase where phases were measured, an envelope where a step was traced.
 
-    phases: Mapping[str, Line]
+    >>> law = MemoryLaw((Line(400, 0, "update"), Line(100, 3, "backward")))
+    >>> law.at(10), law.peak(10).phase, law.peak(300).phase
+    (400, 'update', 'backward')
+    >>> law.largest_batch(1000), law.largest_batch(999), law.largest_batch(399)
+    (300, 299, 0)
+    """
+
+    lines: tuple[Line, ...]
 
     def at(self, batch_size: float) -> float:
-        """Peak bytes at that batch size.
-
-        >>> MemoryLaw({"backward": Line(100, 3), "update": Line(400, 0)}).at(10)
-        400
-        """
-        return max(line.at(batch_size) for line in self.phases.values())
+        """Peak bytes at that batch size."""
+        return self.line_at(batch_size).at(batch_size)
 
     def line_at(self, batch_size: float) -> Line:
         """The line that rules at that batch size."""
-        return max(self.phases.values(), key=lambda line: line.at(batch_size))
+        return max(self.lines, key=lambda line: line.at(batch_size))
+
+    def peak(self, batch_size: int) -> Peak:
+        """The fullest moment at that batch size, and what its bytes are."""
+        line = self.line_at(batch_size)
+        parts = {name: round(fixed + slope * batch_size) for name, (fixed, slope) in line.parts.items()}
+        return Peak(num_bytes=round(line.at(batch_size)), phase=line.phase, parts=parts)
 
     def largest_batch(self, budget_bytes: float) -> int:
-        """The largest batch within the budget, 0 if none: the smallest limit over all phases.
+        """The largest batch within the budget, 0 if none: the smallest limit over all lines."""
+        return min(_largest(line, budget_bytes) for line in self.lines)
 
-        >>> MemoryLaw({"backward": Line(100, 3), "update": Line(400, 0)}).largest_batch(1000)
-        300
-        """
-        return min(_largest(line, budget_bytes) for line in self.phases.values())
+    def only(self, phase: str) -> "MemoryLaw":
+        """The law of one phase."""
+        return MemoryLaw(tuple(line for line in self.lines if line.phase == phase))
+
+    def with_slack(self, num_bytes: float, share: float) -> "MemoryLaw":
+        """The same law with so many bytes, and this share of all bytes, more at every moment."""
+        return MemoryLaw(tuple(_raise(line, num_bytes, share) for line in self.lines))
 
 
 def _largest(line: Line, budget_bytes: float) -> int:
@@ -67,13 +95,20 @@ def _largest(line: Line, budget_bytes: float) -> int:
     return max(0, min(UNBOUNDED, math.floor((budget_bytes - line.fixed_bytes) / line.bytes_per_sample + 1e-9)))
 
 
-def fit_line(points: Sequence[tuple[int, float]]) -> Line:
+def _raise(line: Line, num_bytes: float, share: float) -> Line:
+    fixed, slope = line.parts.get("other", (0.0, 0.0))
+    more = (num_bytes + share * line.fixed_bytes, share * line.bytes_per_sample)
+    parts = {**line.parts, "other": (fixed + more[0], slope + more[1])}
+    return Line(line.fixed_bytes + more[0], line.bytes_per_sample + more[1], line.phase, parts)
+
+
+def fit_line(points: Sequence[tuple[int, float]], phase: str = "") -> Line:
     """Least squares weighted by batch size: what is asked for lies beyond the largest size, so that one counts most.
 
     A slope below zero is noise of a peak that does not depend on the batch: it is taken as zero.
 
-    >>> fit_line([(2, 1008.0), (6, 1024.0)])
-    Line(fixed_bytes=1000.0, bytes_per_sample=4.0)
+    >>> fit_line([(2, 1008.0), (6, 1024.0)]) == Line(1000.0, 4.0)
+    True
     """
     total = sum(size for size, _ in points)
     mean_size = sum(size * size for size, _ in points) / total
@@ -81,20 +116,24 @@ def fit_line(points: Sequence[tuple[int, float]]) -> Line:
     variance = sum(size * (size - mean_size) ** 2 for size, _ in points)
     covariance = sum(size * (size - mean_size) * (value - mean_bytes) for size, value in points)
     slope = max(0.0, covariance / variance) if variance else 0.0
-    return Line(mean_bytes - slope * mean_size if slope else max(value for _, value in points), slope)
+    return Line(mean_bytes - slope * mean_size if slope else max(value for _, value in points), slope, phase)
 
 
 def fit_memory(points: Points) -> MemoryLaw:
     """A line for each phase, through the sizes where the batch shows above the noise.
 
+    Where it was read, `reserved` is what a GPU's allocator held in all: the lines are raised by the share that it held
+    above the fullest phase at the largest size. At small sizes that share is mostly rounding.
+
     >>> law = fit_memory([(2, {"backward": 108, "update": 400}), (102, {"backward": 508, "update": 400})])
     >>> law.largest_batch(1000), law.line_at(300).bytes_per_sample
     (225, 4.0)
     """
-    names = sorted(set.intersection(*(set(phases) for _, phases in points)))
-    return MemoryLaw(
-        {name: fit_line(clear_points([(size, phases[name]) for size, phases in points])) for name in names}
-    )
+    names = sorted(set.intersection(*(set(phases) for _, phases in points)) - {"reserved"})
+    lines = (fit_line(clear_points([(size, phases[name]) for size, phases in points]), name) for name in names)
+    last = points[-1][1]
+    share = max(0.0, last.get("reserved", 0) / max(last[name] for name in names) - 1)
+    return MemoryLaw(tuple(lines)).with_slack(0.0, share) if share else MemoryLaw(tuple(lines))
 
 
 def clear_points(points: Sequence[tuple[int, float]]) -> Sequence[tuple[int, float]]:

@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from legroom.records import Describe, MeasureDevice, Request, Result, StepPeaks
+from legroom.records import Describe, MeasureDevice, ReadCard, Request, Result, StepPeaks, TraceMemory
 
 if TYPE_CHECKING:
     from legroom.probes.bench import Bench
@@ -22,6 +22,14 @@ def serve(request: Request, bench: "Bench") -> Result:
             from legroom.probes.peaks import measure_peaks
 
             return measure_peaks(request, bench)
+        case ReadCard():
+            from legroom.probes.meters import read_card
+
+            return read_card()
+        case TraceMemory():
+            from legroom.probes.estimate import estimate_memory
+
+            return estimate_memory(request, bench)
         case MeasureDevice():
             from legroom.probes.device_peak import measure_device
             from legroom.records import DeviceSpeed

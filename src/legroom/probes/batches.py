@@ -2,10 +2,11 @@
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch.utils.data import IterableDataset, default_collate
 
 from legroom.errors import JobRaised, LegroomError
@@ -17,6 +18,8 @@ NUM_POOLED = 64
 NUM_LARGEST = 8
 NUM_SCANNED = 512
 SCAN_SECONDS = 2.0
+WIDE_BYTES = 2**28
+"""A loader that gives batches of this size is not short of data."""
 
 
 class NoBatch(LegroomError):
@@ -66,6 +69,28 @@ class BatchSource:
             if num_seen == 0:
                 raise NoBatch(f"The job's loader gives no batch of {batch_size} from {self.name}")
 
+    def widest(self) -> int | None:
+        """The largest batch the job's own loader gives, to within 2 %; None where no limit was met."""
+        if self.job.loader is None:
+            return None
+        works, fails = 1, 2
+        deadline = time.monotonic() + SCAN_SECONDS
+        while self._gives(fails):
+            works, fails = fails, 2 * fails
+            if time.monotonic() > deadline or num_bytes(next(self.batches(works, "worst"))) > WIDE_BYTES:
+                return None
+        while fails - works > max(1.0, 0.02 * works):
+            middle = (works + fails) // 2
+            works, fails = (middle, fails) if self._gives(middle) else (works, middle)
+        return works
+
+    def _gives(self, batch_size: int) -> bool:
+        try:
+            next(self._own_batches(batch_size))
+        except NoBatch:
+            return False
+        return True
+
     def _collate(self, batch_size: int, kind: str) -> Batch:
         pool = self._pool(kind)
         samples = list(itertools.islice(itertools.cycle(pool), batch_size))
@@ -102,13 +127,13 @@ class BatchSource:
         if isinstance(self.dataset, IterableDataset) or not hasattr(self.dataset, "__getitem__"):
             for position, sample in enumerate(itertools.islice(iter(self.dataset), NUM_POOLED)):
                 self.samples[position] = sample
-                yield position, _size(sample)
+                yield position, sample_bytes(sample)
         elif self.job.sample_size is not None:
             for position in range(len(self.dataset)):
                 yield position, self.job.sample_size(self.dataset, position)
         else:
             for position in _spread(len(self.dataset), NUM_SCANNED):
-                yield position, _size(self.dataset[position])
+                yield position, sample_bytes(self.dataset[position])
 
 
 def _spread(length: int, count: int) -> list[int]:
@@ -120,12 +145,18 @@ def _spread(length: int, count: int) -> list[int]:
     ]
 
 
-def _size(sample: Any) -> float:
-    """Bytes of a sample's tensors; of its text or list where it has none yet."""
-    if next(tensors_of(sample), None) is not None:
+def sample_bytes(sample: Any) -> int:
+    """Bytes of a sample's tensors; of the tensors its numbers and text will become, where it has none yet.
+
+    >>> sample_bytes({"words": [3, 1, 4], "text": "abc"})
+    27
+    """
+    if isinstance(sample, torch.Tensor):
         return num_bytes(sample)
-    if isinstance(sample, dict):
-        return sum(_size(value) for value in sample.values())
-    if isinstance(sample, list | tuple) and any(hasattr(value, "__len__") for value in sample):
-        return sum(_size(value) for value in sample)
-    return float(getattr(sample, "nbytes", 0) or (len(sample) if hasattr(sample, "__len__") else 0))
+    if isinstance(sample, Mapping):
+        return sum(sample_bytes(value) for value in sample.values())
+    if isinstance(sample, list | tuple):
+        return sum(sample_bytes(value) for value in sample)
+    if isinstance(sample, str | bytes):
+        return len(sample)
+    return int(getattr(sample, "nbytes", 8))

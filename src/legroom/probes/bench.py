@@ -49,6 +49,10 @@ class Bench:
             raise JobRaised("The model has no trainable parameters, so there is nothing to train. Unfreeze some")
         return model
 
+    def prepare(self) -> None:
+        """Build on the host what every question needs."""
+        _ = self.model, self.train
+
     def training_step(self, device: torch.device, precision: str, watch: Callable[[str], None]) -> TrainingStep:
         """The job's step with a model on the device."""
         self.model.to(device).train()

@@ -5,16 +5,16 @@ from dataclasses import asdict
 
 import torch
 
+from legroom.probes.batches import sample_bytes
 from legroom.probes.bench import Bench
 from legroom.records import JobDescription
-from legroom.training.batch import num_bytes
 
 
 def describe(bench: Bench) -> JobDescription:
     """Build the model and the data and say what they are."""
     job, model, train = bench.job, bench.model, bench.train
     parameters = list(model.parameters())
-    sizes = sorted(num_bytes(train.sample(position)) for _, position in train.sizes[:64]) or [0]
+    sizes = sorted(sample_bytes(train.sample(position)) for _, position in train.sizes[:64]) or [0]
     return JobDescription(
         model_name=type(model).__name__,
         num_parameters=sum(parameter.numel() for parameter in parameters),
@@ -27,6 +27,8 @@ def describe(bench: Bench) -> JobDescription:
         uneven=train.uneven,
         own_step=job.step is not None,
         own_loader=job.loader is not None,
+        widest_batch=train.widest(),
+        widest_valid_batch=bench.valid.widest(),
         has_score=job.score is not None,
         baseline=asdict(job.baseline),
         torch_version=str(torch.__version__),

@@ -145,8 +145,8 @@ def _try_sizes(
 ) -> dict[int, float]:
     """FLOP/s by matrix size, doubled until a product outlasts the limit.
 
-    The next one's time is not foretold from the last: where other processes hold a core, each product of two threads
-    waits for a turn of the scheduler (16 ms seen), and small ones look a thousand times slower than large ones.
+    The next one's time is not foretold from the last: on two cores shared with other processes every small product
+    took 16 ms, probably a turn of the scheduler, which made it look a thousand times slower than the device is.
     """
     rates: dict[int, float] = {}
     size, seconds = MIN_MATRIX, 0.0

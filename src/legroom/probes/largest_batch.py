@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from legroom.errors import DoesNotFit, JobError
-from legroom.laws.memory import CLEAR_BYTES, LARGEST_BATCH, UNBOUNDED, Line, MemoryLaw, Points, fit_memory
+from legroom.laws.memory import CLEAR_BYTES, LARGEST_BATCH, Points, fit_memory
+from legroom.probes.proofs import Aim, prove
 from legroom.probes.session import Session
 from legroom.records import Describe, JobDescription, MemoryQuestion, PhasePeaks
 from legroom.units import format_bytes
@@ -13,11 +14,10 @@ SMALLEST = 2
 GROWTH = 8
 JUMP = 0.7
 """Share of the room left at which the law is measured again: near enough to see it bend, far enough to be safe."""
-MARGIN = 0.95
-"""Share of the budget the first proof aims at: the plain allocator holds about 5 % more than the steady one."""
-LATER_MARGIN = 0.985
-MAX_PROOFS = 5
-FURTHEST = 16
+SHARES = (0.95, 0.985)
+"""Of the budget, for the first proof and later ones: the plain allocator holds about 5 % more than the steady one."""
+EVAL_SHARES = (0.88, 0.85)
+"""Lower: what training leaves in the heap is still held while the evaluation runs."""
 GOOD_GAP = 0.04
 """A proof stands when the law sees room for no more than this share of further samples."""
 GOOD_EVAL_GAP = 0.1
@@ -29,23 +29,27 @@ def find_largest_batch(session: Session, question: MemoryQuestion) -> None:
     session.progress("reading the job", 0.02)
     description = session.ask(Describe(seed=question.seed))
     assert isinstance(description, JobDescription)
-    ceiling, eval_ceiling = _ceilings(question, description)
+    ceiling, eval_ceiling = ceilings(question, description)
     points, failed = _climb(session, question, ceiling)
     if description.uneven:
-        _measure_typical(session, question, points)
+        measure_typical(session, question, points)
     law, seen = fit_memory(points), points[-1][0]
-    evaluation = MemoryLaw({"evaluation": law.phases["evaluation"]})
-    training = Aim(law, seen=seen, ceiling=ceiling, failed=failed, good_gap=GOOD_GAP)
-    evaluating = Aim(evaluation, seen=seen, ceiling=eval_ceiling, failed=None, good_gap=GOOD_EVAL_GAP)
-    _prove(session, question, training, evaluating)
+    evaluation = law.only("evaluation")
+    training = Aim(law, seen=seen, ceiling=ceiling, failed=failed, good_gap=GOOD_GAP, shares=SHARES)
+    evaluating = Aim(
+        evaluation, seen=seen, ceiling=eval_ceiling, failed=None, good_gap=GOOD_EVAL_GAP, shares=EVAL_SHARES
+    )
+    prove(session, question, training, evaluating)
 
 
-def _ceilings(question: MemoryQuestion, description: JobDescription) -> tuple[int, int]:
+def ceilings(question: MemoryQuestion, description: JobDescription) -> tuple[int, int]:
     """Sizes above which nobody asks, for training and evaluation."""
+    ceiling = min(LARGEST_BATCH, description.widest_batch or LARGEST_BATCH)
+    eval_ceiling = min(LARGEST_BATCH, description.widest_valid_batch or LARGEST_BATCH)
     if not question.up_to_data:
-        return LARGEST_BATCH, LARGEST_BATCH
-    ceiling = min(LARGEST_BATCH, description.num_samples or LARGEST_BATCH)
-    return ceiling, min(LARGEST_BATCH, description.num_valid_samples or ceiling)
+        return ceiling, eval_ceiling
+    num_samples = description.num_samples or LARGEST_BATCH
+    return min(ceiling, num_samples), min(eval_ceiling, description.num_valid_samples or num_samples)
 
 
 def _climb(session: Session, question: MemoryQuestion, ceiling: int) -> tuple[Points, int | None]:
@@ -56,7 +60,7 @@ def _climb(session: Session, question: MemoryQuestion, ceiling: int) -> tuple[Po
         session.progress(f"batch of {size:,}", min(0.4, 0.1 + 0.06 * len(points)))
         peaks = session.peaks(question.request(size))
         if not points and (peaks.outcome != "measured" or peaks.training_bytes() > question.budget_bytes):
-            return [_smallest_of_all(session, question, peaks)], SMALLEST
+            return [smallest_of_all(session, question, peaks)], SMALLEST
         if peaks.outcome != "measured":
             return points, size
         points.append((size, peaks.phase_bytes))
@@ -82,7 +86,7 @@ def next_size(points: Points, budget_bytes: int, ceiling: int) -> int | None:
     return following if following > last else None
 
 
-def _smallest_of_all(session: Session, question: MemoryQuestion, seen: PhasePeaks) -> tuple[int, Mapping[str, int]]:
+def smallest_of_all(session: Session, question: MemoryQuestion, seen: PhasePeaks) -> tuple[int, Mapping[str, int]]:
     """The peak at a batch of one, where two do not fit; DoesNotFit if that is too large as well."""
     try:
         peaks = session.peaks(question.request(1))
@@ -100,64 +104,8 @@ def _smallest_of_all(session: Session, question: MemoryQuestion, seen: PhasePeak
     )
 
 
-def _measure_typical(session: Session, question: MemoryQuestion, points: Points) -> None:
+def measure_typical(session: Session, question: MemoryQuestion, points: Points) -> None:
     """The same sizes with an even spread of samples, for the answer beside the worst one."""
     for size, _ in points[-2:]:
         session.progress(f"typical batch of {size:,}", 0.45)
         session.peaks(question.request(size, samples="typical"))
-
-
-def _prove(session: Session, question: MemoryQuestion, training: "Aim", evaluating: "Aim") -> None:
-    """Run the predicted sizes in fresh processes, correcting the prediction by each, until one stands."""
-    for attempt in range(MAX_PROOFS):
-        size = training.aim(question.budget_bytes)
-        eval_size = max(size, evaluating.aim(question.budget_bytes))
-        session.progress(f"proving a batch of {size:,}", 0.5 + 0.45 * attempt / MAX_PROOFS)
-        peaks = session.peaks(question.request(size, eval_batch_size=eval_size, num_steps=5, proof=True))
-        training.learn(size, peaks.training_phases(), question.budget_bytes)
-        evaluating.learn(eval_size, peaks.evaluation_phases(), question.budget_bytes)
-        if training.settled and evaluating.settled:
-            return
-
-
-class Aim:
-    """The next size to prove, from the law as the proofs so far correct it."""
-
-    def __init__(self, law: MemoryLaw, *, seen: int, ceiling: int, failed: int | None, good_gap: float) -> None:
-        self.law, self.ceiling, self.good_gap = law, ceiling, good_gap
-        self.seen = seen
-        """The largest size that ran; a law is not trusted further than FURTHEST times that."""
-        self.failed = failed or UNBOUNDED
-        """The smallest size that did not run, or took more than the budget."""
-        self.blind = failed is not None
-        """Whether that one died without telling its peak, so that the law does not know why."""
-        self.num_proofs = self.fits = 0
-        self.settled = False
-
-    def aim(self, budget_bytes: int) -> int:
-        """As near to the limit as the law dares; halfway to a size that died without telling why."""
-        if self.settled:
-            return self.fits
-        wanted = self.law.largest_batch(budget_bytes * (LATER_MARGIN if self.num_proofs else MARGIN))
-        halfway = (self.fits + self.failed) // 2 if self.blind else self.failed - 1
-        return max(1, self.fits, min(wanted, halfway, self.ceiling, FURTHEST * self.seen))
-
-    def learn(self, size: int, phases: Mapping[str, int], budget_bytes: int) -> None:
-        """Take in what a proof showed; no phases means that it did not run through."""
-        self.num_proofs += 1
-        if phases:
-            self.law = MemoryLaw({name: _through(self.law.phases[name], size, seen) for name, seen in phases.items()})
-            self.seen = max(self.seen, size)
-        if phases and max(phases.values()) <= budget_bytes:
-            self.fits = max(self.fits, size)
-        elif size <= self.failed:
-            self.failed, self.blind = size, not phases
-        room = min(self.failed - 1, self.ceiling, self.law.largest_batch(budget_bytes)) - self.fits
-        self.settled = self.fits > 0 and room <= max(1.0, self.good_gap * self.fits)
-
-
-def _through(line: Line, size: int, seen_bytes: int) -> Line:
-    """The line turned, or where that would make it fall, moved, so that it meets what was seen."""
-    if seen_bytes > line.fixed_bytes and line.bytes_per_sample > 0:
-        return Line(line.fixed_bytes, (seen_bytes - line.fixed_bytes) / size)
-    return Line(seen_bytes - line.bytes_per_sample * size, line.bytes_per_sample)

@@ -2,12 +2,7 @@
 
 import itertools
 import math
-import resource
 import statistics
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Protocol
 
 import torch
 
@@ -16,31 +11,9 @@ from legroom.errors import JobRaised
 from legroom.job import Batch
 from legroom.probes.batches import NoBatch
 from legroom.probes.bench import Bench
+from legroom.probes.meters import Meter, open_meter
 from legroom.records import PhasePeaks, StepPeaks
 from legroom.training.evaluation import evaluate
-
-
-class Meter(Protocol):
-    """Tells the peak since it was last read."""
-
-    def take_peak(self) -> int:
-        """Bytes of the peak since the last call."""
-        ...
-
-
-class HostMeter:
-    """Resident memory of this process."""
-
-    def take_peak(self) -> int:
-        """The kernel's own high-water mark, set back to the present size by writing 5 to clear_refs (proc(5))."""
-        try:
-            status = Path("/proc/self/status").read_text()
-            Path("/proc/self/clear_refs").write_text("5")
-            return int(status.partition("VmHWM:")[2].split()[0]) * 1024
-        except OSError:
-            # Elsewhere the mark only rises: right as long as sizes are tried in growing order.
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            return peak if sys.platform == "darwin" else peak * 1024
 
 
 class PhaseWatch:
@@ -82,39 +55,66 @@ def measure_peaks(request: StepPeaks, bench: Bench, clock: Clock = monotonic) ->
 def _measure(request: StepPeaks, bench: Bench, clock: Clock) -> PhasePeaks:
     device = torch.device(request.device)
     torch.manual_seed(request.seed)
-    watch = PhaseWatch(HostMeter(), bench)
+    meter = open_meter(request)
+    watch = PhaseWatch(meter, bench)
     step = bench.training_step(device, request.precision, watch)
-    seconds = []
-    batches = bench.train.batches(request.batch_size, request.samples)
-    for batch in itertools.islice(batches, request.num_steps):
+    seconds: list[float] = []
+    for batch in itertools.islice(bench.train.batches(request.batch_size, request.samples), request.num_steps):
         watch.start_step()
         started = clock()
         loss = step([batch])
+        _check_finite(loss, bench)  # reads the loss, so the device has finished when the clock is read
         seconds.append(clock() - started)
-        _check_finite(loss, bench)
+        meter.end_step()
     spread = watch.spread()
     phases = watch.peaks() | {"evaluation": _evaluation_peak(bench, request, request.batch_size, watch)}
-    if request.eval_batch_size is not None:
-        phases["large_evaluation"] = _evaluation_peak(bench, request, request.eval_batch_size, watch)
+    phases |= meter.more_phases() | _large_evaluation(bench, request, watch)
     return PhasePeaks(
-        phase_bytes=phases, spread=spread, num_repeats=request.num_steps, step_seconds=statistics.median(seconds)
+        outcome="retried" if meter.retried() else "measured",
+        phase_bytes=phases,
+        step_reserved_bytes=meter.reserved,
+        outside_bytes=meter.outside_bytes(),
+        spread=spread,
+        num_repeats=request.num_steps,
+        step_seconds=statistics.median(seconds),
     )
+
+
+def _large_evaluation(bench: Bench, request: StepPeaks, watch: PhaseWatch) -> dict[str, int]:
+    """Peak of the larger pass; empty where none was asked for or it does not fit: training fitted all the same."""
+    if request.eval_batch_size is None:
+        return {}
+    try:
+        return {"large_evaluation": _evaluation_peak(bench, request, request.eval_batch_size, watch)}
+    except (torch.OutOfMemoryError, MemoryError, NoBatch):
+        return {}
 
 
 def _evaluation_peak(bench: Bench, request: StepPeaks, batch_size: int, watch: PhaseWatch) -> int:
     """Peak of a pass over one batch, optimizer state still in place as it is in training."""
     watch.start_step()
-    batch: Iterator[Batch] = itertools.islice(bench.valid.batches(batch_size, request.samples), 1)
-    evaluate(bench.job, bench.model, batch, torch.device(request.device), request.precision)
+    batch = _evaluation_batch(bench, batch_size, request.samples)
+    evaluate(bench.job, bench.model, [batch], torch.device(request.device), request.precision)
     watch("evaluation")
     return watch.steps.pop()["evaluation"]
 
 
+def _evaluation_batch(bench: Bench, batch_size: int, samples: str) -> Batch:
+    """A batch of that size; half of it, and so on, where the job's own loader cannot lay out so wide a one."""
+    try:
+        return next(bench.valid.batches(batch_size, samples))
+    except NoBatch:
+        if batch_size == 1:
+            raise
+        return _evaluation_batch(bench, batch_size // 2, samples)
+
+
 def _check_finite(loss: torch.Tensor, bench: Bench) -> None:
     """The first loss of a fresh model must be a number; later ones may diverge on a probe's few samples."""
-    if not bench.saw_finite_loss and not math.isfinite(float(loss)):
+    value = float(loss)
+    if not bench.saw_finite_loss and not math.isfinite(value):
         raise JobRaised(
-            f"The loss of the first step is {float(loss)}. legroom needs a finite loss: look for a division by zero, "
+            f"The loss of the first step is {value}. legroom needs a finite loss: look for a division by zero, "
             "a logarithm of zero or labels outside the classes"
         )
     bench.saw_finite_loss = True

@@ -5,19 +5,13 @@ from types import TracebackType
 
 from legroom.clock import Clock, monotonic
 from legroom.engines.base import Engine, Worker
-from legroom.errors import OutOfMemory
+from legroom.errors import JobRaised, OutOfMemory
 from legroom.job import JobAddress
 from legroom.logbook import Logbook
-from legroom.records import PhasePeaks, Request, Result, StepPeaks
+from legroom.records import STEADY_MALLOC, PhasePeaks, Request, Result, StepPeaks
 
 Progress = Callable[[str, float], None]
 """Called with what happens now and the share of the work done, 0 to 1."""
-
-STEADY_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "65536"}
-"""glibc then gives every large block back at once, so that a peak does not depend on what ran before.
-
-Measured with this, the slope is stable to 0.1 %; without it, it depends on history. Proofs run without it.
-"""
 
 
 class Session:
@@ -35,12 +29,18 @@ class Session:
         self.address, self.engine, self.logbook = address, engine, logbook
         self.progress, self.clock = progress, clock
         self._shared: Worker | None = None
+        self._environment: Mapping[str, str] = {}
+        """Of the shared worker."""
+        self._spares: dict[tuple[tuple[str, str], ...], Worker] = {}
+        """Started early, by their environment."""
 
     def __enter__(self) -> "Session":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._drop_shared()
+        for worker in self._spares.values():
+            worker.close()
         self.logbook.close()
 
     def ask(self, request: Request) -> Result:
@@ -55,7 +55,11 @@ class Session:
 
     def peaks(self, request: StepPeaks) -> PhasePeaks:
         """The answer to a question about memory; running out of it is one."""
-        result = self.ask(request)
+        try:
+            result = self.ask(request)
+        except JobRaised as error:
+            message = f"{error} at a batch of {request.batch_size:,}"
+            raise JobRaised(message, details=error.details, facts={"batch_size": request.batch_size}) from None
         assert isinstance(result, PhasePeaks)
         return result
 
@@ -73,19 +77,29 @@ class Session:
 
     def _ask_worker(self, request: Request) -> Result:
         if request.fresh:
-            # Both would hold memory at once, and the proof has to see the machine as training will.
+            return self._ask_fresh(request)
+        environment = request.environment
+        if self._shared is not None and environment not in (None, self._environment):
             self._drop_shared()
-            worker = self._start({})
-            try:
-                return worker.ask(request)
-            finally:
-                worker.close()
         if self._shared is None:
-            self._shared = self._start(STEADY_MALLOC)
+            self._environment = STEADY_MALLOC if environment is None else environment
+            self._shared = self.engine.start(self.address, self._environment)
         return self._shared.ask(request)
 
-    def _start(self, environment: Mapping[str, str]) -> Worker:
-        return self.engine.start(self.address, environment)
+    def _ask_fresh(self, request: Request) -> Result:
+        # Both would hold memory at once, and the proof has to see the machine as training will.
+        self._drop_shared()
+        environment = request.environment or {}
+        worker = self._spares.pop(tuple(environment.items()), None) or self.engine.start(self.address, environment)
+        try:
+            return worker.ask(request)
+        finally:
+            worker.close()
+
+    def warm(self, request: Request) -> None:
+        """Start the worker of a fresh request that will come, so that it imports and builds while others measure."""
+        environment = request.environment or {}
+        self._spares[tuple(environment.items())] = self.engine.start(self.address, environment)
 
     def _drop_shared(self) -> None:
         if self._shared is not None:

@@ -22,17 +22,22 @@ def print_memory(console: Console, answer: MemoryAnswer) -> None:
     """The batch that fits, what it takes, and what was tried."""
     _title(console, answer, f"{answer.device}, {format_bytes(answer.budget_bytes)}")
     _rows(console, _memory_rows(answer))
-    console.print()
+    if answer.probes:
+        console.print()
+        _print_probes(console, answer)
+    _remarks(console, answer)
+
+
+def _print_probes(console: Console, answer: MemoryAnswer) -> None:
     table = Table("batch", "samples", "peak", "spread", "step", "", title="what was tried", title_justify="left")
     for probe in answer.probes:
         table.add_row(*_probe_cells(probe))
     console.print(table)
-    _remarks(console, answer)
 
 
 def _memory_rows(answer: MemoryAnswer) -> Iterable[Row]:
     because = answer.recommendations[0].because
-    yield "largest training batch", f"{answer.max_batch_size:,}", because
+    yield "largest training batch", _largest(answer), because
     yield "largest evaluation batch", f"{answer.eval_batch_size:,}", ""
     if answer.typical_batch_size is not None:
         yield "with typical samples", f"{answer.typical_batch_size:,}", "by the law of typical batches, not proved"
@@ -41,9 +46,17 @@ def _memory_rows(answer: MemoryAnswer) -> Iterable[Row]:
     if answer.micro_batch_size is not None:
         steps = answer.accumulation_steps
         yield "micro-batch", f"{answer.micro_batch_size:,}", f"{steps} accumulation steps make the batch asked for"
+    if answer.peak_parts:
+        parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in answer.peak_parts.items())
+        yield "fullest moment", answer.peak_phase, parts
     yield "a sample takes", format_bytes(answer.bytes_per_sample), f"above {format_bytes(answer.fixed_bytes)} fixed"
     if answer.num_ooms:
         yield "ran out of memory", f"{answer.num_ooms}", "times on the way"
+
+
+def _largest(answer: MemoryAnswer) -> str:
+    low, high = answer.range
+    return f"about {answer.max_batch_size:,} ({low:,} to {high:,})" if answer.estimate else f"{answer.max_batch_size:,}"
 
 
 def _probe_cells(probe: dict[str, Any]) -> list[str]:

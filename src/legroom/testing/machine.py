@@ -3,19 +3,24 @@
 import random
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from legroom.engines.base import Worker
 from legroom.errors import OutOfMemory
 from legroom.job import JobAddress, Settings
 from legroom.records import (
+    CardMemory,
     Describe,
     DeviceSpeed,
     JobDescription,
     MeasureDevice,
     PhasePeaks,
+    ReadCard,
     Request,
     Result,
     StepPeaks,
+    TracedMemory,
+    TraceMemory,
 )
 from legroom.testing.clock import FakeClock
 
@@ -40,6 +45,8 @@ class FakeMachine:
         typical_share: float = 1.0,
         noise_bytes: float = 0.0,
         limit_bytes: float | None = None,
+        reserve_bytes: float = 0.0,
+        retries_from: int | None = None,
         num_samples: int | None = 10_000,
         largest_loader_batch: int | None = None,
         seed: int = 0,
@@ -55,6 +62,10 @@ class FakeMachine:
         self.typical_share = typical_share
         """Bytes of a typical sample, as a share of the largest's; below 1 the job is uneven."""
         self.noise_bytes, self.limit_bytes = noise_bytes, limit_bytes
+        self.reserve_bytes = reserve_bytes
+        """What a GPU's allocator holds above what it hands out."""
+        self.retries_from = retries_from
+        """The smallest batch that runs only because the allocator asks again."""
         self.num_samples, self.largest_loader_batch = num_samples, largest_loader_batch
         self.clock = clock or FakeClock()
         self.asked: list[Request] = []
@@ -83,6 +94,11 @@ class FakeMachine:
                 return DeviceSpeed(values={"matmul_fp32_flops_per_second": {"median": 1e12, "spread": 0.0}})
             case StepPeaks():
                 return self._peaks(request)
+            case ReadCard():
+                total = int(self.limit_bytes or 80 * 2**30)
+                return CardMemory(name="Planted", total_bytes=total, free_bytes=total, capability=9)
+            case TraceMemory():
+                return TracedMemory(estimate=self._estimate())
 
     def _peaks(self, request: StepPeaks) -> PhasePeaks:
         self.clock.advance(0.01 * request.num_steps)
@@ -96,12 +112,35 @@ class FakeMachine:
             "update": max(self.update_bytes, self.fixed_bytes),
             "evaluation": self.fixed_bytes + self.evaluation_share * slope * request.batch_size,
         }
+        if request.device != "cpu":
+            phases["reserved"] = max(phases.values()) + self.reserve_bytes
+            self._refuse(phases["reserved"], request.cap_bytes)
         if request.eval_batch_size is not None:
             phases["large_evaluation"] = self.fixed_bytes + self.evaluation_share * slope * request.eval_batch_size
-        if self.limit_bytes is not None and max(phases.values()) > self.limit_bytes:
-            raise OutOfMemory("planted: more than there is")
+        self._refuse(max(phases.values()), self.limit_bytes)
         noisy = {name: int(value + self._random.uniform(0, self.noise_bytes)) for name, value in phases.items()}
-        return PhasePeaks(phase_bytes=noisy, num_repeats=request.num_steps, step_seconds=0.01)
+        retried = self.retries_from is not None and request.batch_size >= self.retries_from
+        return PhasePeaks(
+            outcome="retried" if retried else "measured",
+            phase_bytes=noisy,
+            num_repeats=request.num_steps,
+            step_seconds=0.01,
+        )
+
+    def _refuse(self, needed_bytes: float, limit_bytes: float | None) -> None:
+        if limit_bytes is not None and needed_bytes > limit_bytes:
+            raise OutOfMemory("planted: more than there is")
+
+    def _estimate(self) -> dict[str, Any]:
+        backward = {
+            "fixed_bytes": self.fixed_bytes,
+            "bytes_per_sample": self.bytes_per_sample,
+            "phase": "backward",
+            "parts": {"weights": [self.fixed_bytes, 0.0], "activations": [0.0, self.bytes_per_sample]},
+        }
+        evaluation = {**backward, "bytes_per_sample": self.evaluation_share * self.bytes_per_sample}
+        rest = {"method": "fake", "reason": "", "batch_sizes": [8, 16], "notes": [], "seconds": 0.1}
+        return {"train": [backward], "evaluation": [evaluation], **rest}
 
     def _description(self) -> JobDescription:
         largest = int(self.bytes_per_sample / 10)
@@ -118,6 +157,7 @@ class FakeMachine:
             uneven=self.typical_share < 1.0,
             own_step=False,
             own_loader=self.largest_loader_batch is not None,
+            widest_batch=self.largest_loader_batch,
             has_score=False,
             baseline=asdict(Settings()),
             torch_version="planted",

@@ -32,18 +32,19 @@ def num_rows(batch: Batch) -> int:
 
 def move(batch: Batch, device: torch.device) -> Batch:
     """The same nest on the device; what is no tensor stays as it is."""
-    return _map(lambda tensor: tensor.to(device, non_blocking=True), batch)
+    return map_tensors(lambda tensor: tensor.to(device, non_blocking=True), batch)
 
 
-def _map(function: Callable[[torch.Tensor], torch.Tensor], batch: Batch) -> Any:
+def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Batch) -> Any:
+    """The same nest with the function applied to every tensor; what is no tensor stays as it is."""
     if isinstance(batch, torch.Tensor):
         return function(batch)
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):  # a named tuple takes its fields one by one
-        return type(batch)(*(_map(function, value) for value in batch))
+        return type(batch)(*(map_tensors(function, value) for value in batch))
     if isinstance(batch, list | tuple):
-        return type(batch)(_map(function, value) for value in batch)
+        return type(batch)(map_tensors(function, value) for value in batch)
     if isinstance(batch, dict):
-        return {key: _map(function, value) for key, value in batch.items()}
+        return {key: map_tensors(function, value) for key, value in batch.items()}
     if isinstance(batch, Mapping):  # transformers' BatchEncoding and the like are built from one mapping
-        return type(batch)({key: _map(function, value) for key, value in batch.items()})  # type: ignore[call-arg]
+        return type(batch)({key: map_tensors(function, value) for key, value in batch.items()})  # type: ignore[call-arg]
     return batch

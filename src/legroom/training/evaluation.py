@@ -26,14 +26,15 @@ class Evaluation:
 def evaluate(job: Job, model: Any, batches: Iterable[Batch], device: torch.device, precision: str) -> Evaluation:
     """Loss and score over the batches, with the model in evaluation mode; its mode is restored after."""
     # Sums stay on the device until the end: reading them each batch would wait for it each batch.
-    sums = [torch.zeros((), device=device, dtype=torch.float64) for _ in range(4)]
+    wide = torch.float32 if device.type == "mps" else torch.float64  # counts of tokens outgrow fp32's 24 bits
+    sums = [torch.zeros((), device=device, dtype=wide) for _ in range(4)]
     with _evaluation_mode(model):
         for batch in batches:
             moved = move(batch, device)
             with autocast(device, precision):
                 if job.loss is not None:
                     mean, count = loss_and_count(job.loss(model, moved), moved)
-                    sums[0] += mean.double() * count
+                    sums[0] += mean.to(wide) * count
                     sums[1] += count
                 if job.score is not None:
                     total, number = job.score.measure(model, moved)

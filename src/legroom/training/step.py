@@ -25,6 +25,8 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[Any
 
 def loss_and_count(returned: Any, batch: Batch) -> tuple[torch.Tensor, Any]:
     """What the job's loss returned, as a scalar mean and the weight of the batch behind it."""
+    if isinstance(returned, tuple) and len(returned) != 2:
+        raise JobRaised(f"loss returned {len(returned)} values; legroom needs the mean, or (mean, count)")
     mean, count = returned if isinstance(returned, tuple) else (returned, None)
     if not isinstance(mean, torch.Tensor):
         raise JobRaised(f"loss returned a {type(mean).__name__}; legroom needs a scalar tensor, or (mean, count)")

@@ -1,0 +1,133 @@
+"""Finds the largest batch within a cap of GPU memory: at most three sizes, the last near the limit, then the proof."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from legroom.errors import UsageError
+from legroom.laws.memory import Line, MemoryLaw, fit_memory
+from legroom.probes.largest_batch import SMALLEST, ceilings, measure_typical, smallest_of_all
+from legroom.probes.limits import read_limits
+from legroom.probes.proofs import Aim, prove
+from legroom.probes.session import Session
+from legroom.records import CardMemory, Describe, JobDescription, MemoryQuestion, ReadCard
+from legroom.units import format_bytes
+
+FIRST = 8
+NUM_STEPS = 5
+"""Near the limit as many as in a proof: retries may begin with the fourth."""
+MIDDLE = 0.5
+"""Share of the cap that the second size may take if all of the first one's memory were its samples'."""
+NEAR = 0.93
+"""Share of the estimate at which the third size is measured: what is left to extrapolate is a fourteenth."""
+STEP_BYTES = 8 * 2**20
+SPARE_BYTES = 24 * 2**20
+SPARE_SHARE = 0.004
+"""Left free by the first proof: growing segments take memory in steps of 2 and 20 MiB."""
+GOOD_GAP = 0.02
+RETREAT = 0.985
+
+
+def find_largest_card_batch(session: Session, question: MemoryQuestion) -> MemoryQuestion:
+    """Measure until the batches are proved, and return the question with the budget the card really gives."""
+    session.progress("reading the card", 0.02)
+    card = session.ask(ReadCard())
+    assert isinstance(card, CardMemory)
+    if read_limits().num_cores >= 4:  # on fewer, a second process would only slow the first
+        session.warm(question.request(1, proof=True))
+    session.progress("reading the job", 0.05)
+    description = session.ask(Describe(seed=question.seed))
+    assert isinstance(description, JobDescription)
+    question = replace(question, budget_bytes=_cap(question, card) - bucket_bytes(question, description))
+    ceiling, eval_ceiling = ceilings(question, description)
+    points, failed = _three_sizes(session, question, ceiling)
+    if description.uneven:
+        measure_typical(session, question, points)
+    law, seen = fit_memory(points), points[-1][0]
+    share = 1 - max(SPARE_SHARE, SPARE_BYTES / question.budget_bytes)
+    training = Aim(
+        law, seen=seen, ceiling=ceiling, failed=failed, good_gap=GOOD_GAP, shares=(share, share), retreat=RETREAT
+    )
+    evaluation = law.only("evaluation")
+    evaluating = Aim(
+        evaluation, seen=seen, ceiling=eval_ceiling, failed=None, good_gap=0.2, shares=(0.85, 0.8), retreat=0.9
+    )
+    if failed is not None:
+        _narrow(session, question, training)
+        prove(session, question, training, evaluating)
+    else:
+        prove(session, question, training, evaluating, narrow=lambda: _narrow(session, question, training))
+    return question
+
+
+def _narrow(session: Session, question: MemoryQuestion, training: Aim) -> None:
+    """Close in on the largest size that runs without retries, in one process: a second a size, not ten.
+
+    Models with few huge blocks leave gaps that no law of the batch foresees: a word LSTM's logits retry 10 % early.
+    """
+    low, high = min(training.seen, training.failed - 1), training.failed
+    while high - low > max(1, GOOD_GAP / 2 * low):
+        middle = (low + high) // 2
+        session.progress(f"trying {middle:,}", 0.7)
+        fits = session.peaks(question.request(middle, num_steps=NUM_STEPS)).outcome == "measured"
+        low, high = (middle, high) if fits else (low, middle)
+    training.trusted, training.failed = low, high
+
+
+def _cap(question: MemoryQuestion, card: CardMemory) -> int:
+    """The bytes torch may reserve: what was named, or all that is free."""
+    if question.budget_bytes > card.free_bytes:
+        raise UsageError(
+            f"{format_bytes(question.budget_bytes)} is more than {card.name} has free: "
+            f"{format_bytes(card.free_bytes)} of {format_bytes(card.total_bytes)}, other processes and the CUDA "
+            "context taken off. Name less with --memory"
+        )
+    return question.budget_bytes or card.free_bytes
+
+
+def bucket_bytes(question: MemoryQuestion, description: JobDescription) -> int:
+    """Memory of data-parallel buckets: a second copy of every gradient, laid out for sending (torch's DDP)."""
+    return 4 * description.num_trainable if question.num_devices > 1 else 0
+
+
+Points = list[tuple[int, Mapping[str, int]]]
+
+
+def _three_sizes(session: Session, question: MemoryQuestion, ceiling: int) -> tuple[Points, int | None]:
+    """Peaks at a small size, a middle one and one near the limit; and the size that ran out of memory, if one did."""
+    points: Points = []
+    size, failed = min(FIRST, ceiling), None
+    while len(points) < 3:
+        session.progress(f"batch of {size:,}", 0.1 + 0.1 * len(points))
+        peaks = session.peaks(question.request(size, num_steps=NUM_STEPS if len(points) == 2 else 3))
+        if peaks.outcome == "measured":
+            points.append((size, peaks.phase_bytes))
+        elif not points and size > SMALLEST:
+            size, failed = SMALLEST, size
+            continue
+        elif not points:
+            return [smallest_of_all(session, question, peaks)], size
+        else:
+            return points, size
+        following = min(ceiling, next_card_size(points, question.budget_bytes))
+        if following <= 1.05 * size or (failed is not None and following >= failed):
+            break
+        size = following
+    return points, failed
+
+
+def next_card_size(points: Points, cap_bytes: int) -> int:
+    """The middle size after the first one, the near one after that.
+
+    >>> next_card_size([(8, {"backward": 2**30})], 16 * 2**30)
+    64
+    >>> next_card_size([(8, {"backward": 8 * 2**20}), (64, {"backward": 64 * 2**20})], 2**30)
+    833
+    """
+    size, phases = points[-1]
+    if len(points) == 1:
+        return max(2 * size, int(MIDDLE * cap_bytes / max(phases.values()) * size))
+    # Workspaces come in steps: what they may have hidden from the slope so far is counted as if it were its own.
+    hidden = STEP_BYTES / (size - points[-2][0])
+    law = fit_memory(points)
+    steeper = MemoryLaw(tuple(Line(line.fixed_bytes, line.bytes_per_sample + hidden) for line in law.lines))
+    return int(NEAR * steeper.largest_batch(cap_bytes))

@@ -1,0 +1,48 @@
+"""Where a question is about: this host, the GPU here, or a card that is not here; and how much memory it gives."""
+
+from dataclasses import dataclass
+
+from legroom.cards import usable_bytes
+from legroom.errors import UsageError
+from legroom.probes.gpus import read_gpus
+from legroom.probes.limits import read_limits
+from legroom.units import parse_bytes
+
+HOST_SHARE = 0.9
+"""Share of the host memory now free that a job may use where no budget is named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A device and its memory."""
+
+    device: str
+    budget_bytes: int
+    """0: all that the GPU has free, which only a process on it can tell."""
+    is_here: bool
+    """Whether things can be run there; elsewhere they are estimated."""
+    is_named: bool
+    """Whether the user named the memory or the card."""
+
+
+def choose_place(device: str, memory: int | str | None, card: str | None) -> Place:
+    """The place the user's words mean on this machine."""
+    if device not in ("auto", "cpu", "cuda"):
+        raise UsageError(f"There is no device {device!r}. Known: auto, cpu, cuda")
+    if memory is not None and card is not None:
+        raise UsageError("--memory and --card both say how much memory there is; give one")
+    if card is not None and device == "cpu":
+        raise UsageError("--card names a GPU, --device cpu the host; give one")
+    budget = parse_bytes(memory) if isinstance(memory, str) else memory
+    if card is not None:
+        budget = usable_bytes(card)
+    gpus, why_none = read_gpus()
+    if device == "cpu" or (device == "auto" and not gpus and card is None):
+        free = int(HOST_SHARE * read_limits().available_bytes)
+        return Place(device="cpu", budget_bytes=budget or free, is_here=True, is_named=budget is not None)
+    if not gpus and budget is None:
+        raise UsageError(
+            f"CUDA was asked for, but there is no GPU here ({why_none}) and no memory to estimate for. "
+            "Add --memory 16GiB or --card NAME for an estimate, or use --device cpu"
+        )
+    return Place(device="cuda", budget_bytes=budget or 0, is_here=bool(gpus), is_named=budget is not None)

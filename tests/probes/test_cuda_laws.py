@@ -1,0 +1,135 @@
+"""The laws of CUDA's kernels against what an H200 showed: every case measured, misses included."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from legroom.laws.ledger import Trace
+from legroom.probes import cuda_rules
+from legroom.probes.cuda_rnn import Call
+from legroom.probes.cuda_workspace import embedding_bytes, workspace_of
+from legroom.probes.quick_fake import QuickFakeMode
+from legroom.probes.storage_ledger import Ledger
+
+MEASURED = json.loads(
+    (Path(__file__).parents[2] / "validation/2026-11-15-h200-cuda-memory/cuda_memory.json").read_text()
+)
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+ROUNDING = 1.6 * 2**20
+"""The plain allocator hands out blocks up to 1 MiB larger than asked for."""
+NUM_GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+def call_of(case: dict[str, Any]) -> Call:
+    return Call(
+        kind=case["kind"],
+        num_states=2 if case["kind"] == "lstm" else 1,
+        num_layers=case["layers"],
+        num_directions=2 if case["bidirectional"] else 1,
+        train=case["train"],
+        batch_first=case["batch_first"],
+        packed=False,
+        values=tuple,
+    )
+
+
+def num_weights(case: dict[str, Any]) -> int:
+    directions, units = 2 if case["bidirectional"] else 1, case["units"]
+    inputs = [case["inputs"]] + [directions * units] * (case["layers"] - 1)
+    return sum(directions * NUM_GATES[case["kind"]] * units * (width + units + 2) for width in inputs)
+
+
+def test_reserve_of_recurrent_layers_is_exact() -> None:
+    for case in MEASURED["rnn"]:
+        kept = call_of(case).reserve(case["steps"] * case["batch"], case["units"]) * DTYPES[case["dtype"]].itemsize
+        assert case["reserve_bytes"] == (kept + 256 if case["train"] else 0)
+
+
+def test_workspace_of_recurrent_layers_is_near() -> None:
+    errors = []
+    for case in MEASURED["rnn"]:
+        shape = (case["steps"], case["batch"], case["inputs"])
+        x = torch.empty(shape, device="meta", dtype=DTYPES[case["dtype"]])
+        found = call_of(case).workspace(x, case["units"], case["batch"], num_weights(case))
+        found += x.numel() * x.element_size() * case["batch_first"]
+        peak = case["forward_kept"] + case["forward_peak"]
+        errors.append(abs(found - case["forward_peak"]) / peak)
+        if case["train"]:
+            errors.append(abs(found + case["reserve_bytes"] - case["backward_peak"]) / case["backward_peak"])
+    assert len(errors) == 260
+    assert median(errors) < 0.017
+    assert max(errors) < 0.12
+
+
+def test_backward_of_an_embedding_sorts() -> None:
+    for case in MEASURED["embedding"]:
+        assert embedding_bytes(case["num_indices"], 256, 10_000) == pytest.approx(
+            case["backward_peak"], rel=0.01, abs=ROUNDING
+        )
+
+
+def spent(ledger: Ledger, run: Callable[[], Any]) -> tuple[Any, int, int]:
+    """(result, bytes it keeps, bytes its peak took beyond what it keeps)."""
+    start = ledger.mark()
+    result = run()
+    before, after = (totals(ledger.cut(1, 0, mark)) for mark in (start, ledger.mark()))
+    kept = after[-1] - before[-1]
+    return result, kept, max(after[len(before) - 1 :]) - after[-1]
+
+
+def totals(trace: Trace) -> list[int]:
+    alive: dict[int, int] = {}
+    found = [0]
+    for event in trace.events:
+        alive[event.storage] = event.num_bytes or 0
+        found.append(sum(alive.values()))
+    return found
+
+
+ON_LOGITS: dict[str, Callable[[Any, Any], Any]] = {
+    "cross_entropy": functional.cross_entropy,
+    "smoothed": lambda logits, target: functional.cross_entropy(logits, target, label_smoothing=0.1),
+    "log_softmax": lambda logits, target: functional.log_softmax(logits, -1).sum(),
+    "softmax": lambda logits, target: functional.softmax(logits, -1).sum(),
+    "layer_norm": lambda logits, target: functional.layer_norm(logits, (8192,)).sum(),
+    "gelu": lambda logits, target: functional.gelu(logits).sum(),
+    "dropout": lambda logits, target: functional.dropout(logits, 0.1).sum(),
+}
+
+
+@pytest.mark.parametrize("name", ON_LOGITS)
+@pytest.mark.parametrize("case", MEASURED["autocast"], ids=lambda case: str(case["dtype"]))
+def test_autocast_keeps_and_takes_what_cuda_does(name: str, case: dict[str, Any]) -> None:
+    dtype = DTYPES[case["dtype"]]
+    with cuda_rules.installed(), QuickFakeMode(), Ledger(0, workspace_of) as ledger:
+        logits = torch.randn(2048, 8192, dtype=dtype, requires_grad=True)
+        target = torch.zeros(2048, dtype=torch.long)
+
+        def forward() -> Any:
+            with torch.autocast("cpu", dtype):
+                return ON_LOGITS[name](logits, target)
+
+        loss, *found = spent(ledger, forward)
+        found += spent(ledger, loss.backward)[1:]
+    assert found == pytest.approx(list(case[name].values()), abs=ROUNDING)
+
+
+@pytest.mark.parametrize("case", MEASURED["attention"])
+def test_attention_keeps_and_takes_what_cuda_does(case: dict[str, Any]) -> None:
+    length, dtype = case["length"], DTYPES[case["dtype"]]
+    with cuda_rules.installed(), QuickFakeMode(), Ledger(0, workspace_of) as ledger:
+        q, k, v = (torch.randn(8, 12, length, case["width"], dtype=dtype, requires_grad=True) for _ in range(3))
+        kinds = {"bool": torch.ones(8, 1, length, length).bool(), "float": torch.zeros(length, length, dtype=dtype)}
+        options = (kinds.get(case["mask"]), case["dropout"], case["causal"])
+        out, *forward = spent(ledger, lambda: functional.scaled_dot_product_attention(q, k, v, *options))
+        grad = torch.ones_like(out)
+        _, kept, beyond = spent(ledger, lambda: out.backward(grad))
+    assert list(out.stride()) == case["out_stride"]
+    assert forward == pytest.approx([case["forward_kept"], case["forward_peak"]], abs=ROUNDING)
+    assert kept + beyond == pytest.approx(case["backward_kept"] + case["backward_peak"], abs=ROUNDING)

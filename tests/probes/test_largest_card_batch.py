@@ -1,0 +1,96 @@
+"""The search on a GPU, against cards whose laws are planted."""
+
+import random
+
+import pytest
+
+from legroom import api
+from legroom.errors import DoesNotFit, UsageError
+from legroom.probes import place
+from legroom.probes.gpus import Gpu
+from legroom.records import StepPeaks
+from legroom.testing import FakeMachine
+
+GIB = 2**30
+CARD = Gpu(name="Planted", index=0, uuid="u", total_bytes=80 * GIB, free_bytes=80 * GIB, driver="1", other_processes=0)
+
+
+@pytest.fixture(autouse=True)
+def _one_gpu(monkeypatch):
+    monkeypatch.setattr(place, "read_gpus", lambda: ([CARD], None))
+
+
+def ask(machine, tmp_path, memory, **more):
+    return api.memory("digits", device="cuda", memory=memory, run=api.Run(out=tmp_path, engine=machine), **more)
+
+
+def truth(machine, cap):
+    return int((cap - machine.reserve_bytes - machine.fixed_bytes) / machine.bytes_per_sample / machine.proof_factor)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_batch_found_is_within_two_percent_in_three_sizes_without_running_out(tmp_path, seed):
+    rng = random.Random(seed)
+    machine = FakeMachine(
+        bytes_per_sample=10 ** rng.uniform(5.5, 8.3),
+        fixed_bytes=10 ** rng.uniform(8, 9.2),
+        update_bytes=rng.choice([0, 3e9]),
+        noise_bytes=rng.uniform(0, 4) * 2**20,
+        reserve_bytes=rng.uniform(0, 60) * 2**20,
+        seed=seed,
+    )
+    cap = rng.choice([8, 16, 40]) * GIB
+    answer = ask(machine, tmp_path, cap)
+    best = truth(machine, cap)
+    assert answer.max_batch_size <= best <= 1.02 * answer.max_batch_size + 1
+    assert answer.num_ooms == 0
+    assert len({r.batch_size for r in machine.asked if isinstance(r, StepPeaks) and not r.proof}) <= 3
+
+
+@pytest.mark.parametrize("factor", [1.01, 1.03, 1.08])
+def test_a_card_that_takes_more_near_its_limit_costs_few_proofs(tmp_path, factor):
+    machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, proof_factor=factor)
+    answer = ask(machine, tmp_path, 16 * GIB)
+    best = truth(machine, 16 * GIB)
+    assert 0.94 * best <= answer.max_batch_size <= best
+
+
+@pytest.mark.parametrize("retries_from", [60, 110, 150, 190, 200, 207])
+def test_a_batch_that_runs_only_by_retries_does_not_count_as_fitting(tmp_path, retries_from):
+    machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, retries_from=retries_from)
+    answer = ask(machine, tmp_path, 16 * GIB)
+    assert 0.98 * retries_from - 1 <= answer.max_batch_size < retries_from
+    assert answer.num_ooms == 0
+
+
+def test_without_a_cap_all_that_is_free_is_the_budget(tmp_path):
+    machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, limit_bytes=20e9)
+    assert ask(machine, tmp_path, None).budget_bytes == 20e9
+
+
+def test_a_cap_above_the_card_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"200\.0 GiB is more than Planted has free"):
+        ask(FakeMachine(), tmp_path, 200 * GIB)
+
+
+def test_a_model_that_does_not_fit_comes_with_remedies(tmp_path):
+    with pytest.raises(DoesNotFit, match="sharding") as caught:
+        ask(FakeMachine(fixed_bytes=20e9, bytes_per_sample=1e9), tmp_path, 16 * GIB)
+    facts = caught.value.facts
+    assert facts["needed_bytes"] == 21e9
+    assert {remedy["fits"] for remedy in facts["remedies"]} == {True, False}
+
+
+def test_more_devices_leave_room_for_gradient_buckets(tmp_path):
+    alone = ask(FakeMachine(bytes_per_sample=1e6), tmp_path / "a", 8 * GIB)
+    shared = ask(FakeMachine(bytes_per_sample=1e6), tmp_path / "b", 8 * GIB, num_devices=4)
+    assert alone.budget_bytes - shared.budget_bytes == 4 * 1000
+
+
+def test_where_the_card_is_not_here_the_answer_is_an_estimate(tmp_path, monkeypatch):
+    monkeypatch.setattr(place, "read_gpus", lambda: ([], "no driver"))
+    machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8)
+    answer = ask(machine, tmp_path, 16 * GIB)
+    assert (answer.estimate, answer.verified) == (True, False)
+    assert answer.max_batch_size == truth(machine, 16 * GIB)
+    assert answer.range[0] < answer.max_batch_size < answer.range[1]

@@ -128,7 +128,7 @@ def estimate(cell: Cell) -> dict[str, Any]:
     assert isinstance(result, TracedMemory)
     found = MemoryEstimate.from_record(result.estimate)
     return {
-        "batch_sizes": {str(cap): found.train.largest_batch(cap * GIB) for cap in CAPS},
+        "batch_sizes": {str(cap): found.largest_batch(cap * GIB) for cap in CAPS},
         "method": found.method,
         "reason": found.reason,
         "seconds": found.seconds,

@@ -34,7 +34,7 @@ def legroom(tmp_path):
             capture_output=True,
             text=True,
             cwd=tmp_path,
-            env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1", **(env or {})},
+            env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", **(env or {})},
             timeout=300,
         )
         return Ran(done.returncode, done.stdout, done.stderr)

@@ -38,7 +38,7 @@ def advise_estimate(
     description = description_of(entries)
     estimates = estimates_of(entries)
     estimate = estimates[question.precision]
-    largest = estimate.train.largest_batch(question.budget_bytes)
+    largest = estimate.largest_batch(question.budget_bytes)
     if largest < 1:
         raise does_not_fit(estimates, question)
     peak = estimate.train.peak(largest)
@@ -79,7 +79,7 @@ def advise_estimate(
 
 def _typical(entries: Sequence[Entry], question: MemoryQuestion) -> int | None:
     found = estimates_of(entries, samples="typical").get(question.precision)
-    return found.train.largest_batch(question.budget_bytes) if found else None
+    return found.largest_batch(question.budget_bytes) if found else None
 
 
 def does_not_fit(estimates: dict[str, MemoryEstimate], question: MemoryQuestion, batch_size: int = 1) -> DoesNotFit:

@@ -27,13 +27,22 @@ def fit(small: Trace, large: Trace) -> tuple[MemoryLaw, tuple[str, ...]]:
     (4096.0, 1024.0, ())
     """
     sizes = (small.batch_size, large.batch_size)
-    low, high = _settle(small.events), _settle(large.events)
-    if _order(low) != _order(high):
+    moments = pair(small, large)
+    if moments is None:
         return MemoryLaw(_phase_lines(small, large)), (UNORDERED,)
-    pairs = list(zip(low, high, strict=True))
-    moments = [(two, line_through(one.num_bytes or 0, two.num_bytes or 0, sizes)) for one, two in pairs]
+    pairs = zip(_settle(small.events), _settle(large.events), strict=True)
     steep = [two for one, two in pairs if is_steep(one.num_bytes or 0, two.num_bytes or 0, sizes)]
     return MemoryLaw(_envelope(moments)), _note_steep(steep, sizes[1])
+
+
+def pair(small: Trace, large: Trace) -> list[tuple[Event, Size]] | None:
+    """Each event of the larger trace with its bytes' line; None where the smaller one has others, or another order."""
+    sizes = (small.batch_size, large.batch_size)
+    low, high = _settle(small.events), _settle(large.events)
+    if _order(low) != _order(high):
+        return None
+    pairs = zip(low, high, strict=True)
+    return [(two, line_through(one.num_bytes or 0, two.num_bytes or 0, sizes)) for one, two in pairs]
 
 
 def line_through(small: int, large: int, sizes: tuple[int, int]) -> Size:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from legroom.laws.memory import Line, MemoryLaw
+from legroom.laws.reserve import Reserve
 
 CATEGORIES = ("weights", "gradients", "optimizer", "activations", "workspace", "other")
 """What bytes can be: "other" is the batch itself and what the allocator cannot hand out."""
@@ -66,11 +67,24 @@ class MemoryEstimate:
     """What a reader of the estimate should know, a sentence each."""
     seconds: float
     """What the estimate cost."""
+    reserve: Reserve | None = None
+    """What the allocator needs for steps and an evaluation pass without retries; None where it could not be replayed."""
+
+    def largest_batch(self, budget_bytes: float) -> int:
+        """The largest batch that trains within the budget without retries, 0 if none."""
+        law = self.train.largest_batch(budget_bytes)
+        return min(law, self.reserve.largest_batch(budget_bytes)) if self.reserve else law
+
+    def needed_bytes(self, batch_size: int) -> int:
+        """The budget that a batch of that size asks for."""
+        held = self.train.peak(batch_size).num_bytes
+        return max(held, round(self.reserve.at(batch_size))) if self.reserve else held
 
     def as_record(self) -> dict[str, Any]:
         """Plain values for JSON."""
         laws = {"train": _law_record(self.train), "evaluation": self.evaluation and _law_record(self.evaluation)}
         rest = {"method": self.method, "reason": self.reason, "seconds": round(self.seconds, 3)}
+        rest["reserve"] = [list(point) for point in self.reserve.points] if self.reserve else None
         return laws | rest | {"batch_sizes": list(self.batch_sizes), "notes": list(self.notes)}
 
     @classmethod
@@ -84,6 +98,7 @@ class MemoryEstimate:
             batch_sizes=(record["batch_sizes"][0], record["batch_sizes"][1]),
             notes=tuple(record["notes"]),
             seconds=record["seconds"],
+            reserve=_read_reserve(record.get("reserve")),
         )
 
 
@@ -98,6 +113,10 @@ def _law_record(law: MemoryLaw) -> list[dict[str, Any]]:
         }
         for line in law.lines
     ]
+
+
+def _read_reserve(points: list[list[int]] | None) -> Reserve | None:
+    return Reserve(tuple((size, needed) for size, needed in points)) if points else None
 
 
 def _read_law(record: list[dict[str, Any]]) -> MemoryLaw:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from legroom.probes.storage_ledger import unseen, workspace
+from legroom.probes.storage_ledger import taking, unseen, workspace
 
 RESERVE = {"lstm": 6, "gru": 7, "rnn_tanh": 2, "rnn_relu": 2}
 """Kind -> elements kept for each layer, direction, step, sample and unit: gates, cell, and the output where another
@@ -63,13 +63,15 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: Call, x: Any, *rest: Any) -> Any:
         states = rest[: call.num_states]
-        out = _sequence(x, call.num_directions * states[0].shape[-1], call.batch_first)
-        finals = [torch.zeros_like(state, memory_format=torch.contiguous_format) for state in states]
         num_units, batch_size = states[-1].shape[-1], states[-1].shape[-2]
-        reserve = x.new_empty(call.reserve(x.numel() // x.shape[-1], num_units))
         num_weights = sum(weight.numel() for weight in rest[call.num_states :])
         ctx.call, ctx.workspace = call, call.workspace(x, num_units, batch_size, num_weights)
-        workspace(ctx.workspace + _copy_bytes(x, call.batch_first))
+        # In the order of _cudnn_rnn: what is kept for long lies behind what is given back.
+        with taking(_copy_bytes(x, call.batch_first)):
+            out = _sequence(x, call.num_directions * states[0].shape[-1], call.batch_first)
+            finals = [torch.zeros_like(state, memory_format=torch.contiguous_format) for state in states]
+            with taking(ctx.workspace):
+                reserve = x.new_empty(call.reserve(x.numel() // x.shape[-1], num_units))
         if not isinstance(x, FakeTensor):
             with unseen():
                 for made, value in zip((out, *finals), call.values(), strict=True):
@@ -81,13 +83,15 @@ class Recurrence(torch.autograd.Function):
     def backward(ctx: Any, grad: Any, *grad_finals: Any) -> Any:
         x, _, _, *rest = ctx.saved_tensors
         call = ctx.call
-        grad_x = _sequence(x, x.shape[-1], call.batch_first).zero_()
-        grad_states = [torch.zeros_like(state) for state in rest[: call.num_states]]
-        workspace(ctx.workspace + _copy_bytes(x, call.batch_first) + _copy_bytes(grad, call.batch_first))
+        with taking(_copy_bytes(x, call.batch_first)), taking(_copy_bytes(grad, call.batch_first)):
+            grad_x = _sequence(x, x.shape[-1], call.batch_first).zero_()
+            grad_states = [torch.zeros_like(state) for state in rest[: call.num_states]]
+            workspace(ctx.workspace)
         # All weights' gradients are views of one buffer, as cuDNN writes them.
         sizes = [weight.numel() for weight in rest[call.num_states :]]
-        buffer = x.new_zeros(sum(sizes))
-        workspace(ctx.workspace + _copy_bytes(x, call.batch_first))
+        with taking(_copy_bytes(x, call.batch_first)):
+            buffer = x.new_zeros(sum(sizes))
+            workspace(ctx.workspace)
         grads = [piece.view(w.shape) for piece, w in zip(buffer.split(sizes), rest[call.num_states :], strict=True)]
         return (None, grad_x, *grad_states, *grads)
 

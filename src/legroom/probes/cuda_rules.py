@@ -100,6 +100,17 @@ def dropout(tensor: torch.Tensor, rate: float, train: bool) -> torch.Tensor:
     return torch.native_dropout(tensor, rate, True)[0] if rate < 1 else tensor * 0.0
 
 
+def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """A linear layer as torch computes it outside of traces, where a bias is added in a copy (isTensorSubclassLike)."""
+    if bias is None:
+        return torch.matmul(x, weight.t())
+    if x.dim() == 2:
+        return torch.addmm(bias, x, weight.t())
+    if x.dim() > 2 and x.is_contiguous():
+        return torch.addmm(bias, x.reshape(-1, x.shape[-1]), weight.t()).view(*x.shape[:-1], weight.shape[0])
+    return torch.matmul(x, weight.t()).add_(bias)
+
+
 @contextmanager
 def installed() -> Iterator[None]:
     """CUDA's rules for operators on CPU tensors, of every caller in this process, Python or C++."""
@@ -113,6 +124,7 @@ def installed() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # replacing kernels is the purpose
             library.impl("dropout", dropout, "AutogradCPU")
+            library.impl("linear", linear, "AutogradCPU")
             library.impl("scaled_dot_product_attention", attention, "AutogradCPU")
             cuda_rnn.register(library)
             cuda_autocast.register(library)

@@ -14,6 +14,7 @@ from legroom.errors import NothingMeasured
 from legroom.job import Batch, Job, Settings
 from legroom.laws.envelope import fit
 from legroom.laws.ledger import MemoryEstimate, Trace
+from legroom.laws.replay import fit_reserve
 from legroom.probes import cuda_rules
 from legroom.probes.cuda_workspace import workspace_of
 from legroom.probes.quick_fake import QuickFakeMode
@@ -31,8 +32,8 @@ REAL_SIZES = (2, 4)
 BatchesOf = Callable[[int], Batch]
 """Number of samples -> a batch of so many, on the CPU."""
 
-Passes = tuple[Trace, Trace | None]
-"""One training step and one evaluation pass at one size."""
+Passes = tuple[Trace, Trace | None, Trace]
+"""One training step, one evaluation pass, and all that happened since the model was loaded, at one size."""
 
 
 def trace(
@@ -59,7 +60,7 @@ def trace(
 
 
 def _estimate(passes: Sequence[Passes], sizes: tuple[int, int], reason: str, started: float) -> MemoryEstimate:
-    (small, small_eval), (large, large_eval) = passes
+    (small, small_eval, small_history), (large, large_eval, large_history) = passes
     train, notes = fit(small, large)
     evaluation, eval_notes = fit(small_eval, large_eval) if small_eval and large_eval else (None, ())
     slack = (cuda_rules.SLACK_BYTES, cuda_rules.SLACK_SHARE)
@@ -70,6 +71,7 @@ def _estimate(passes: Sequence[Passes], sizes: tuple[int, int], reason: str, sta
         reason=reason,
         batch_sizes=sizes,
         notes=notes + tuple(f"Evaluation: {note}" for note in eval_notes),
+        reserve=fit_reserve(small_history, large_history, train),
         seconds=time.perf_counter() - started,
     )
 
@@ -126,7 +128,8 @@ class _Tracer:
         with mode, self.ledger:
             self.ledger.see([list(model.parameters()), list(model.buffers())], "weights")
             optimizer = self._optimizer(model)  # its state lives on while the model is evaluated
-            return self._train(model, optimizer, batch, size), self._evaluate(model, eval_batch, size)
+            train, evaluation = self._train(model, optimizer, batch, size), self._evaluate(model, eval_batch, size)
+            return train, evaluation, self.ledger.cut(size, 0, self.ledger.mark())
 
     def _optimizer(self, model: Any) -> Any:
         optimizer = self.job.optimizer(model.train(), self.settings.learning_rate) if self.job.optimizer else None

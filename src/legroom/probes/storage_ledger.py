@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -56,8 +56,8 @@ class Ledger(TorchDispatchMode):
         except DataDependentOutputException:
             return self._stand_in(function, args[0])
         if not self.is_silent:
-            self._open_cublas()
             self.see(made)
+            self._open_cublas()  # after the product's own result, as CUDA does
             self.workspace(self._temporary(self.operator, args, made))
         return made
 
@@ -82,8 +82,15 @@ class Ledger(TorchDispatchMode):
 
     def workspace(self, num_bytes: float) -> None:
         """Bytes that are taken and given back at this moment."""
-        if num_bytes > 0:
-            number = self._bear(int(num_bytes), "workspace")
+        with self.taking(num_bytes):
+            pass
+
+    @contextmanager
+    def taking(self, num_bytes: float) -> Iterator[None]:
+        """Bytes that are taken here and given back at the end: what is born inside lies behind them."""
+        number = self._bear(int(num_bytes), "workspace") if num_bytes > 0 else None
+        yield
+        if number is not None:
             self._events.append((number, False, self.phase))
 
     def mark(self) -> int:
@@ -148,6 +155,11 @@ def workspace(num_bytes: float) -> None:
     """Write a kernel's temporary bytes into the ledger in force."""
     if _open:
         _open[-1].workspace(num_bytes)
+
+
+def taking(num_bytes: float) -> AbstractContextManager[None]:
+    """Temporary bytes of a kernel that makes other storages meanwhile."""
+    return _open[-1].taking(num_bytes) if _open else nullcontext()
 
 
 @contextmanager

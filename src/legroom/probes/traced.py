@@ -11,7 +11,7 @@ def trace_memory(session: Session, question: MemoryQuestion) -> None:
     description = session.ask(Describe(seed=question.seed))
     assert isinstance(description, JobDescription)
     session.progress("tracing a step", 0.3)
-    largest = _trace(session, question, question.precision).train.largest_batch(question.budget_bytes)
+    largest = _trace(session, question, question.precision).largest_batch(question.budget_bytes)
     if description.uneven:
         session.progress("tracing a typical step", 0.6)
         session.ask(TraceMemory(precision=question.precision, samples="typical", seed=question.seed))

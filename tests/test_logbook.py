@@ -63,6 +63,12 @@ def test_a_line_that_is_no_record_is_passed_over_and_said(tmp_path):
     assert "1 lines" in notes[0]
 
 
+def test_a_run_that_measured_nothing_claims_no_folder(tmp_path):
+    open_logbook(tmp_path, HEAD, resume=False).close()
+    write_one(tmp_path, dataclasses.replace(HEAD, job="other"))
+    assert read_logbook(tmp_path)[0].job == "other"
+
+
 def test_another_jobs_folder_is_refused(tmp_path):
     write_one(tmp_path)
     with pytest.raises(UsageError, match=r"is the logbook of digits\. Name another folder"):

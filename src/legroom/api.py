@@ -21,13 +21,22 @@ from legroom.logbook import FILE_NAME, Logbook, open_logbook, read_lines
 from legroom.plan import write_plan
 from legroom.probes.gpus import read_gpus
 from legroom.probes.largest_batch import find_largest_batch
-from legroom.probes.largest_card_batch import find_largest_card_batch
+from legroom.probes.largest_card_batch import find_largest_card_batch, read_budget
 from legroom.probes.limits import read_limits
 from legroom.probes.place import HOST_SHARE, Place, choose_place
+from legroom.probes.proofs import prove_accumulation
 from legroom.probes.session import Progress, Session
 from legroom.probes.thesis import measure_thesis
-from legroom.probes.traced import trace_memory
-from legroom.records import DeviceSpeed, MeasureDevice, MemoryQuestion, RunStarted
+from legroom.probes.traced import trace_memory, trace_remedies
+from legroom.records import (
+    EXPANDABLE,
+    STEADY_MALLOC,
+    DeviceSpeed,
+    JobDescription,
+    MeasureDevice,
+    MemoryQuestion,
+    RunStarted,
+)
 from legroom.workloads import Workload, list_workloads
 
 AnyJob = str | Callable[..., Job] | JobAddress
@@ -94,21 +103,34 @@ def memory(
     for name, number in (("--effective-batch", effective_batch), ("--devices", num_devices)):
         if number is not None and number < 1:
             raise UsageError(f"{name} is {number}; it must be at least 1")
-    place = choose_place(device, memory, card)
-    question = replace(_memory_question(place, precision, run.seed), num_devices=num_devices)
     if rule not in RULES:
         raise UsageError(f"There is no rule {rule!r}. Known: {', '.join(RULES)}")
-    with _session("memory", address, run) as session:
+    place = choose_place(device, memory, card)
+    if num_devices > 1 and place.device == "cpu":
+        raise UsageError("--devices is about GPUs that train together; add --device cuda or --card")
+    with _session("memory", address, run, place) as session:
+        description = session.describe(run.seed)
+        question = _memory_question(place, precision, description, run.seed)
+        question = replace(question, num_devices=num_devices, effective_batch=effective_batch)
         if rule == "thesis":
-            return _ask_thesis(session, question, place)
-        return _ask_memory(session, question, effective_batch, is_here=place.is_here)
+            return _ask_thesis(session, question, description, place)
+        return _ask_memory(session, question, description, place)
 
 
-def foresee(job: AnyJob = "digits", *, options: Mapping[str, str] | None = None, run: Run | None = None) -> Foreseen:
+def foresee(
+    job: AnyJob = "digits",
+    *,
+    options: Mapping[str, str] | None = None,
+    device: str = "auto",
+    memory: int | str | None = None,
+    card: str | None = None,
+    run: Run | None = None,
+) -> Foreseen:
     """Which probes would `memory` and `plan` run, and how long should they take? Runs none."""
     address = address_of(job, options)
+    place = choose_place(device, memory, card)
     _, entries, _ = read_lines(out_folder(address, run or Run()) / FILE_NAME)
-    return foresee_memory(entries, job=address.text, machine=machine_name())
+    return foresee_memory(entries, job=address.text, machine=machine_name(), is_here=place.is_here)
 
 
 def plan(
@@ -125,9 +147,10 @@ def plan(
     run = run or Run()
     address = address_of(job, options)
     place = choose_place(device, memory, card)
-    question = replace(_memory_question(place, precision, run.seed), up_to_data=True)
-    with _session("plan", address, run) as session:
-        answer = _ask_memory(session, question, None, is_here=place.is_here)
+    with _session("plan", address, run, place) as session:
+        description = session.describe(run.seed)
+        question = replace(_memory_question(place, precision, description, run.seed), up_to_data=True)
+        answer = _ask_memory(session, question, description, place)
         made = combine(address, answer)
         path = session.logbook.path.parent / "plan.toml"
         write_plan(made, path)
@@ -146,64 +169,62 @@ def out_folder(address: JobAddress, run: Run) -> Path:
     return run.out or Path("legroom-out") / address.name
 
 
-def _memory_question(place: Place, precision: str | None, seed: int) -> MemoryQuestion:
+def _memory_question(place: Place, precision: str | None, description: JobDescription, seed: int) -> MemoryQuestion:
     if precision is not None and precision not in PRECISIONS:
         raise UsageError(f"There is no precision {precision!r}. Known: {', '.join(PRECISIONS)}")
     return MemoryQuestion(
         device=place.device,
         budget_bytes=place.budget_bytes,
-        precision=precision or "fp32",
+        precision=precision or description.baseline["precision"],
         up_to_data=not place.is_named,
         seed=seed,
+        card=place.card,
     )
 
 
-def _ask_memory(
-    session: Session, question: MemoryQuestion, effective_batch: int | None, *, is_here: bool
-) -> MemoryAnswer:
-    if not is_here:
-        trace_memory(session, question)
-        advise = advise_estimate
-    elif question.device == "cpu":
-        find_largest_batch(session, question)
-        advise = advise_memory
+def _ask_memory(session: Session, question: MemoryQuestion, description: JobDescription, place: Place) -> MemoryAnswer:
+    if question.effective_batch is not None and description.own_step:
+        raise UsageError("This job has its own step, so legroom cannot accumulate for it; leave --effective-batch out")
+    if not place.is_here:
+        trace_memory(session, question, description)
+        session.progress("done", 1.0)
+        return advise_estimate(session.logbook, question)
+    if question.device == "cpu":
+        find_largest_batch(session, question, description)
     else:
-        question = _find_on_card(session, question)
-        advise = advise_memory
+        question = read_budget(session, question, description)
+        _find_on_card(session, question, description)
+    if question.effective_batch is not None:
+        largest = advise_memory(session.logbook, replace(question, effective_batch=None)).max_batch_size
+        prove_accumulation(session, question, largest)
     session.progress("done", 1.0)
-    return advise(
-        session.logbook.entries,
-        question,
-        job=session.address.text,
-        machine=session.logbook.head.machine,
-        effective_batch=effective_batch,
-        more_notes=session.logbook.notes,
-    )
+    return advise_memory(session.logbook, question)
 
 
-def _find_on_card(session: Session, question: MemoryQuestion) -> MemoryQuestion:
+def _find_on_card(session: Session, question: MemoryQuestion, description: JobDescription) -> None:
     """The search; where nothing fits, a trace tells what would."""
     try:
-        return find_largest_card_batch(session, question)
+        find_largest_card_batch(session, question, description)
     except DoesNotFit:
-        trace_memory(session, question)
+        trace_remedies(session, question)
         raise does_not_fit(estimates_of(session.logbook.entries), question) from None
 
 
-def _ask_thesis(session: Session, question: MemoryQuestion, place: Place) -> MemoryAnswer:
+def _ask_thesis(session: Session, question: MemoryQuestion, description: JobDescription, place: Place) -> MemoryAnswer:
     if place.device == "cpu" or not place.is_here:
         raise UsageError("--rule thesis reads what torch reserved on a GPU, and there is none here; use --rule legroom")
-    question = measure_thesis(session, question)
-    return advise_thesis(
-        session.logbook.entries, question, job=session.address.text, machine=session.logbook.head.machine
-    )
+    question = read_budget(session, question, description)
+    measure_thesis(session, question)
+    return advise_thesis(session.logbook, question)
 
 
-def _session(command: str, address: JobAddress, run: Run) -> Session:
+def _session(command: str, address: JobAddress, run: Run, place: Place) -> Session:
     engine = run.engine or LocalEngine(
         silence_seconds=run.timeout, limit_bytes=int(HOST_SHARE * read_limits().available_bytes)
     )
-    return Session(address, engine, _logbook(command, address, run), progress=run.progress)
+    environment = EXPANDABLE if place.device == "cuda" and place.is_here else STEADY_MALLOC
+    logbook = _logbook(command, address, run)
+    return Session(address, engine, logbook, environment=environment, progress=run.progress)
 
 
 def _logbook(command: str, address: JobAddress, run: Run) -> Logbook:

@@ -44,8 +44,9 @@ def usable_bytes(name: str) -> int:
     True
     """
     if name.lower() not in CARDS:
-        close = difflib.get_close_matches(name.lower(), CARDS, n=1, cutoff=0.5)
-        guess = f" Did you mean {close[0]}?" if close else ""
+        close = [card for card in CARDS if card.startswith(name.lower())]
+        close = close or difflib.get_close_matches(name.lower(), CARDS, n=1, cutoff=0.5)
+        guess = f" Did you mean {' or '.join(close)}?" if close else ""
         raise UsageError(f"There is no card {name!r} in the table.{guess} Known: {', '.join(CARDS)}; or name --memory")
     return CARDS[name.lower()] * MIB - CONTEXT_BYTES
 

@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import sysconfig
 import time
 import traceback
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ def open_bench(address: dict[str, Any], reporter: "Reporter") -> Any:
     from legroom.probes.bench import Bench
 
     pickled = None if address["pickled"] is None else base64.b64decode(address["pickled"])
-    place = JobAddress(text=address["text"], options=address["options"], pickled=pickled)
+    place = JobAddress(text=address["text"], options=address["options"], pickled=pickled, folder=address["folder"])
     bench = Bench(place, beat=reporter.beat)
     if place.text:
         with contextlib.suppress(BaseException):  # whatever it is comes again when it is asked for, and is told then
@@ -123,9 +124,9 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 def _place(error: BaseException) -> str:
     """Where in the user's own files it happened: the innermost frame that is neither ours nor a library's."""
-    ours = str(Path(__file__).parent)
+    others = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith((ours, "<")) and "site-packages" not in frame.filename:
+        if not frame.filename.startswith(others) and "site-packages" not in frame.filename:
             return f" ({frame.filename}, line {frame.lineno})"
     return ""
 

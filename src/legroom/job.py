@@ -19,6 +19,8 @@ Batch = Any
 """Any nest of tensors: a tensor, or tuples, lists and mappings of them."""
 
 PRECISIONS = ("fp32", "bf16", "fp16")
+FUNCTIONS = ("model", "train_data", "loss", "optimizer", "valid_data", "collate", "sample_size", "loader", "step")
+"""Fields of a Job that are functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +53,13 @@ class Settings:
     """Seed of initialisation and order."""
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "accumulation_steps", "prefetch_factor", "num_epochs", "num_devices"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"Settings.{name} is {getattr(self, name)}; it must be at least 1")
-        if self.num_workers < 0 or self.warmup_steps < 0:
-            raise UsageError("Settings.num_workers and warmup_steps must not be negative")
-        if not self.learning_rate > 0 or self.learning_rate == float("inf"):
-            raise UsageError(f"Settings.learning_rate is {self.learning_rate}; it must be a positive number")
+        counts = {"batch_size": 1, "accumulation_steps": 1, "prefetch_factor": 1, "num_epochs": 1, "num_devices": 1}
+        for name, least in (counts | {"num_workers": 0, "warmup_steps": 0}).items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise UsageError(f"Settings.{name} is {value!r}; it must be a whole number of at least {least}")
+        if not isinstance(self.learning_rate, int | float) or not 0 < self.learning_rate < float("inf"):
+            raise UsageError(f"Settings.learning_rate is {self.learning_rate!r}; it must be a positive number")
         if self.precision not in PRECISIONS:
             raise UsageError(f"Settings.precision is {self.precision!r}; it must be one of {', '.join(PRECISIONS)}")
 
@@ -110,15 +112,24 @@ class Job:
     """(model, optimizer, batch) -> loss, for jobs with their own update (GANs)."""
 
     def __post_init__(self) -> None:
-        for name in ("model", "train_data", "loss", "optimizer", "valid_data", "collate", "loader", "step"):
+        for name in FUNCTIONS:
             value = getattr(self, name)
-            if value is not None and not callable(value):
+            if value is not None and (not callable(value) or _is_built(value)):
                 raise JobRaised(
                     f"Job.{name} is a {type(value).__name__}; legroom needs a function that makes or computes it, "
                     f"so that every question starts from a fresh one. Write {name}=lambda: ... or name a function"
                 )
+        for name, kind in (("score", Score), ("baseline", Settings)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise JobRaised(f"Job.{name} is a {type(value).__name__}; write {name}=legroom.{kind.__name__}(...)")
         if self.step is None and (self.loss is None or self.optimizer is None):
             raise JobRaised("Job has neither loss and optimizer nor a step; give the first two, or step=(...)")
+
+
+def _is_built(value: Any) -> bool:
+    """Whether it is a module or an optimizer rather than a function or class that makes one: those are callable too."""
+    return hasattr(value, "state_dict") and not isinstance(value, type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,19 +142,44 @@ class JobAddress:
     """Words of `--with name=value`, passed to the function."""
     pickled: bytes | None = None
     """The function itself, where no address reaches it (`__main__`, a notebook)."""
+    folder: str | None = None
+    """Where its module is found, if not on the usual path."""
 
     @property
     def name(self) -> str:
-        """A short name fit for a folder."""
-        stem = Path(self.text.partition(":")[0]).stem if ".py" in self.text else self.text.partition(":")[0]
-        return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in stem).strip("-.") or "job"
+        """A short name fit for a folder: file, function and options, so that other jobs get other folders.
+
+        >>> JobAddress(text="/home/me/train.py:small", options={"width": "64"}).name
+        'train-small-width=64'
+        """
+        where, _, function = self.text.partition(":")
+        parts = [Path(where).stem if where.endswith(".py") else where, *([function] if function != "job" else [])]
+        words = "-".join([part for part in parts if part] + [f"{key}={value}" for key, value in self.options.items()])
+        kept = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in words)
+        return kept.strip("-.")[:80] or "job"
 
     @property
     def digest(self) -> str:
-        """Changes when the job's own file or function does: records of an edited job are not taken for its own."""
-        path = Path(self.text.partition(":")[0])
-        content = self.pickled or (path.read_bytes() if path.suffix == ".py" and path.is_file() else b"")
+        """Changes when the job's own file or function does: records of an edited job are not taken for its own.
+
+        Files that it imports are not looked at.
+        """
+        path = self._source()
+        content = self.pickled or (path.read_bytes() if path is not None else self.text.encode())
         return hashlib.sha256(content).hexdigest()[:16]
+
+    def _source(self) -> Path | None:
+        """The file behind the address; looked for, not imported: importing would run the user's code here."""
+        where = self.text.partition(":")[0]
+        if where.endswith(".py"):
+            return Path(where) if Path(where).is_file() else None
+        module = where if ":" in self.text else f"legroom.workloads.{where.replace('-', '_')}"
+        stem = module.replace(".", "/")
+        for folder in [*([self.folder] if self.folder else []), *sys.path]:
+            for path in (Path(folder, f"{stem}.py"), Path(folder, stem, "__init__.py")):
+                if path.is_file():
+                    return path
+        return None
 
 
 def address_of(job: "str | Callable[..., Job] | JobAddress", options: Mapping[str, str] | None = None) -> JobAddress:
@@ -160,7 +196,9 @@ def address_of(job: "str | Callable[..., Job] | JobAddress", options: Mapping[st
         import cloudpickle
 
         return JobAddress(text=name.replace("<", "").replace(">", ""), options=words, pickled=cloudpickle.dumps(job))
-    return JobAddress(text=f"{module}:{name}", options=words)
+    source = getattr(sys.modules.get(module), "__file__", None)
+    folder = str(Path(source).resolve().parents[module.count(".")]) if source else None
+    return JobAddress(text=f"{module}:{name}", options=words, folder=folder)
 
 
 def _address_of_text(text: str, options: Mapping[str, str]) -> JobAddress:
@@ -208,6 +246,8 @@ def _find_function(address: JobAddress) -> Callable[..., Any]:
         if Path(inspect.getsourcefile(module) or "").resolve() != Path(where).resolve():
             raise UsageError(f"{where} cannot be imported: another module is called {module.__name__!r}. Rename it")
     elif ":" in address.text:
+        if address.folder is not None:
+            sys.path.insert(0, address.folder)
         module = _import_named(where)
     else:
         module = importlib.import_module(f"legroom.workloads.{where.replace('-', '_')}")
@@ -252,4 +292,5 @@ def _convert_one(name: str, word: str, parameter: inspect.Parameter) -> Any:
     try:
         return json.loads(word.lower()) if wanted is bool else wanted(word)
     except (ValueError, TypeError):
-        raise UsageError(f"Option {name}={word} must be a {getattr(wanted, '__name__', wanted)}") from None
+        kinds = {int: "a whole number", float: "a number", bool: "true or false"}
+        raise UsageError(f"Option {name}={word} must be {kinds.get(wanted, wanted)}") from None

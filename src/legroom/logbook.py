@@ -30,7 +30,7 @@ class Logbook:
         """Entries this run asked for, recalled or measured, in order."""
         self.notes = notes
         self._lock = lock
-        self._append({"head": to_json(head)})
+        self._began = False
 
     def recall(self, request: Request) -> Result | None:
         """What an earlier run, or this one, saw for exactly this request."""
@@ -43,9 +43,16 @@ class Logbook:
 
     def record(self, request: Request, result: Result, seconds: float) -> None:
         """Write the entry; it is on disk when this returns (0.25 ms)."""
+        if not self._began:  # a run that measured nothing leaves no trace, so a mistyped job claims no folder
+            self._append({"head": to_json(self.head)})
+            self._began = True
         entry = Entry(run=self.head.run, request=request, result=result, seconds=seconds, at=_now())
         self._append({"entry": to_json(entry)})
         self.entries.append(entry)
+
+    def seconds(self) -> float:
+        """What this run spent measuring; what it recalled was paid for before."""
+        return sum(entry.seconds for entry in self.entries if entry.run == self.head.run)
 
     def close(self) -> None:
         """Let others write to the folder."""

@@ -43,7 +43,7 @@ def write_plan(plan: Plan, path: Path) -> None:
     import tomlkit
 
     document = tomlkit.document()
-    document.add(tomlkit.comment("Made by legroom. Change any value; `legroom train --plan` will use it."))
+    document.add(tomlkit.comment("Made by legroom. Any value may be changed by hand; legroom reads it back."))
     document["job"] = plan.job
     if plan.options:
         document["options"] = dict(plan.options)
@@ -76,6 +76,10 @@ def read_plan(path: Path) -> Plan:
     except TOMLKitError as error:
         raise UsageError(f"{path} is no TOML: {error}. Mend it, or write it anew with legroom plan") from None
     tables = {name: value for name, value in data.items() if isinstance(value, dict) and name != "options"}
+    known = {item.name for item in fields(Settings)} | {"max_batch_size", "eval_batch_size"}
+    for name in tables:
+        if name not in known:
+            raise UsageError(f"{path} has a table [{name}] that no plan has. Known: {', '.join(sorted(known))}")
     return Plan(
         job=data.get("job", ""),
         options=data.get("options", {}),

@@ -69,6 +69,8 @@ class StepPeaks:
     num_steps: int = 3
     """Optimizer state appears at the first update, so fewer than two steps see too little."""
     precision: str = "fp32"
+    accumulation_steps: int = 1
+    """Passes for each update; from the second on, gradients are held while activations are made."""
     proof: bool = False
     """A proof runs in a fresh process with the allocator as training will have it."""
     cap_bytes: int | None = None
@@ -101,7 +103,15 @@ class MemoryQuestion:
     """Whether batches larger than the data set are of no interest."""
     num_devices: int = 1
     """Data-parallel devices: each also holds buckets of gradients to send."""
+    effective_batch: int | None = None
+    """A batch to be made of several passes; None where nobody asks."""
+    card: str | None = None
+    """Name of the card in question, where one was named."""
     seed: int = 0
+
+    def bucket_bytes(self, num_trainable: int) -> int:
+        """Memory of data-parallel buckets: a second copy of every gradient, laid out for sending (torch's DDP)."""
+        return 4 * num_trainable if self.num_devices > 1 else 0
 
     def request(self, batch_size: int, **more: Any) -> StepPeaks:
         """The request for that batch size."""

@@ -33,6 +33,17 @@ def format_bytes(num_bytes: float) -> str:
     return f"{num_bytes:.0f} B"
 
 
+def format_share(part_bytes: float, whole_bytes: float) -> str:
+    """A part of some bytes, both in the whole's unit.
+
+    >>> format_share(1049514803, 1073741824)
+    '0.98 of 1.00 GiB'
+    """
+    number, unit = format_bytes(whole_bytes).split()
+    scale = float(number.replace(",", "")) / whole_bytes if whole_bytes else 0.0
+    return f"{part_bytes * scale:,.2f} of {whole_bytes * scale:,.2f} {unit}"
+
+
 def format_seconds(seconds: float) -> str:
     """Seconds as a person reads them.
 

@@ -17,12 +17,19 @@ USAGE = [
     ([PLAIN, "--memory", "16 gigs"], "'16 gigs' is no size"),
     ([PLAIN, "--memory", "-3GiB"], "is no size"),
     ([PLAIN, "--with", "widht=3"], "has no option 'widht'. Its options:"),
-    (["digits", "--with", "hidden=many"], "Option hidden=many must be a int"),
+    (["digits", "--with", "hidden=many"], "Option hidden=many must be a whole number"),
     (["digits", "--with", "hidden"], "Write --with name=value"),
     ([PLAIN, "--device", "tpu"], "There is no device 'tpu'. Known: auto, cpu, cuda"),
     ([PLAIN, "--precision", "fp12"], "There is no precision 'fp12'. Known: fp32"),
     ([PLAIN, "--effective-batch", "0"], "it must be at least 1"),
     ([PLAIN, "--colour"], "--colour"),
+    ([PLAIN, "--memory", "0"], "leaves no memory at all"),
+    ([PLAIN, "--memory", "900TiB"], "is more than this host has"),
+    ([PLAIN, "--devices", "2"], "--devices is about GPUs"),
+    ([PLAIN, "--rule", "guess"], "There is no rule 'guess'. Known: legroom, thesis"),
+    ([PLAIN, "--device", "cuda", "--card", "a100"], "Did you mean a100-40gb or a100-80gb? Known: a10-24gb"),
+    ([PLAIN, "--device", "cuda", "--card", "t4-16gb", "--memory", "8GiB"], "give one"),
+    ([f"{JOBS / 'gan.py'}:job", "--effective-batch", "64"], "leave --effective-batch out"),
 ]
 
 

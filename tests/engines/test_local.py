@@ -68,6 +68,13 @@ def test_a_job_that_prints_for_ever_is_still_measured_and_its_end_can_be_ended()
     assert isinstance(ask("bad/chatty"), PhasePeaks)
 
 
+def test_a_job_that_only_prints_is_ended_and_its_last_words_are_kept():
+    worker = LocalEngine(silence_seconds=6.0).start(address_of(str(JOBS / "bad/chatty.py:forever")), {})
+    with pytest.raises(JobHung) as caught:
+        worker.ask(STEP)
+    assert 0 < len(caught.value.details) < 200_000
+
+
 def test_a_job_that_eats_memory_is_ended_before_the_machine_suffers():
     with pytest.raises(OutOfMemory, match="was ended"):
         ask("bad/out_of_memory", limit_bytes=2**30)

@@ -13,7 +13,7 @@ from torch.nn import functional
 from legroom.laws.ledger import Trace
 from legroom.probes import cuda_rules
 from legroom.probes.cuda_rnn import Call
-from legroom.probes.cuda_workspace import embedding_bytes, workspace_of
+from legroom.probes.cuda_workspace import convolution_bytes, embedding_bytes, workspace_of
 from legroom.probes.quick_fake import QuickFakeMode
 from legroom.probes.storage_ledger import Ledger
 
@@ -65,6 +65,22 @@ def test_workspace_of_recurrent_layers_is_near() -> None:
     assert len(errors) == 260
     assert median(errors) < 0.017
     assert max(errors) < 0.12
+
+
+def test_copies_of_convolutions_are_near() -> None:
+    errors = []
+    for case in MEASURED["convolution"]:
+        dtype = DTYPES[case["dtype"]]
+        x, weight = (torch.empty(case[name], device="meta", dtype=dtype) for name in ("shape", "weight"))
+        if case["channels_last"]:
+            x = x.to(memory_format=torch.channels_last)
+        out = torch.empty(case["output_bytes"] // dtype.itemsize, device="meta", dtype=dtype)
+        for name in ("forward", "backward"):
+            found = convolution_bytes(x, weight, out, x.shape[1] // weight.shape[1], backward=name == "backward")
+            errors.append(abs(found - case[f"{name}_peak"]) / (case["input_bytes"] + case["output_bytes"]))
+    assert len(errors) == 114
+    assert median(errors) < 0.01
+    assert sum(error <= 0.15 for error in errors) == 101
 
 
 def test_backward_of_an_embedding_sorts() -> None:

@@ -120,6 +120,26 @@ def test_every_worker_started_is_closed(tmp_path):
     assert machine.num_closed >= machine.num_started > 1
 
 
+def test_a_micro_batch_leaves_room_for_gradients_held_between_passes(tmp_path):
+    machine = FakeMachine(bytes_per_sample=3e6, fixed_bytes=200e6, gradient_bytes=300e6)
+    answer = ask(machine, tmp_path, 2**30, effective_batch=1000)
+    assert machine.peak_bytes(answer.micro_batch_size) + 300e6 <= 2**30
+    assert answer.micro_batch_size * answer.accumulation_steps >= 1000
+    assert answer.accumulation_steps <= 8
+
+
+def test_a_batch_that_fits_needs_one_pass(tmp_path):
+    answer = ask(FakeMachine(bytes_per_sample=3e6, fixed_bytes=200e6), tmp_path, 2**30, effective_batch=64)
+    assert (answer.micro_batch_size, answer.accumulation_steps) == (64, 1)
+
+
+def test_the_jobs_own_precision_is_the_default(tmp_path):
+    machine = FakeMachine(precision="bf16")
+    assert ask(machine, tmp_path / "own", 2**32).settings["precision"] == "bf16"
+    assert ask(machine, tmp_path / "asked", 2**32, precision="fp32").settings["precision"] == "fp32"
+    assert {request.precision for request in machine.asked if isinstance(request, StepPeaks)} == {"bf16", "fp32"}
+
+
 def test_micro_batch_and_accumulation_make_the_batch_asked_for(tmp_path):
     answer = ask(FakeMachine(bytes_per_sample=3e7, fixed_bytes=200e6), tmp_path, 2**30, effective_batch=128)
     micro, steps = answer.micro_batch_size, answer.accumulation_steps

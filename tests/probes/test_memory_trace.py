@@ -14,6 +14,7 @@ from legroom.job import Job, Score, Settings
 from legroom.laws.ledger import MemoryEstimate
 from legroom.probes import cuda_rnn, cuda_rules
 from legroom.probes.memory_trace import trace
+from legroom.probes.storage_ledger import Ledger
 
 WIDTH = 256
 """A multiple of 128: every tensor of the small nets fills whole blocks."""
@@ -265,3 +266,39 @@ def test_larger_batches_never_need_less() -> None:
     peaks = [law.peak(size).num_bytes for size in (1, 2, 8, 64, 512, 4096)]
     assert peaks == sorted(peaks)
     assert law.peak(1).num_bytes > CONSTANT
+
+
+def test_a_bias_is_added_in_place_as_outside_of_traces() -> None:
+    found = estimate(
+        lambda: nn.Linear(WIDTH, 64 * WIDTH),
+        batch=lambda size: torch.ones(size, WIDTH, 2),
+        loss=lambda model, batch: model(batch.transpose(1, 2)).mean(),  # laid out so that bias and product part
+    )
+    assert found.evaluation is not None
+    made = found.evaluation.lines[-1].bytes_per_sample / (1 + SHARE)
+    assert made == pytest.approx(2 * WIDTH * 4 * (64 + 2), rel=0.01)  # the result once; batch and its copy in order
+
+
+def test_what_a_recurrent_call_keeps_is_born_while_its_workspace_is_taken() -> None:
+    x = torch.ones(64, 8, WIDTH)
+    with cuda_rules.installed(), Ledger() as ledger:
+        nn.LSTM(WIDTH, WIDTH)(x)
+        events = ledger.cut(8, 0, ledger.mark()).events
+    taken = next(n for n, event in enumerate(events) if event.category == "workspace")
+    given = next(n for n, event in enumerate(events) if event.storage == events[taken].storage and n > taken)
+    reserve = 5 * x.numel() * 4
+    assert [event.num_bytes for event in events[taken + 1 : given]] == [reserve]
+
+
+def test_a_convolution_copies_what_it_reads_and_writes_to_channels_last() -> None:
+    plane = 16 * 64 * 64 * 4
+    found = estimate(
+        lambda: nn.Conv2d(16, 16, 3, padding=1, bias=False),
+        batch=lambda size: torch.ones(size, 16, 64, 64),
+        loss=lambda model, batch: model(batch).mean(),
+    )
+    assert found.evaluation is not None
+    per_sample = found.evaluation.lines[-1].bytes_per_sample / (1 + SHARE)
+    assert per_sample == pytest.approx(4 * plane, rel=0.001)  # batch, result, and a copy of each
+    # Backward: batch, the gradient of the result and a copy of each; the batch itself needs no gradient.
+    assert slope(found) == pytest.approx(4 * plane, rel=0.001)

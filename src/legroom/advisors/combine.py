@@ -16,9 +16,11 @@ UNMEASURED = {
     "learning_rate": "which rate suits this batch size",
     "warmup_steps": "which rate suits this batch size",
     "schedule": "which schedule suits this batch size",
+    "clip_norm": "which rate suits this batch size",
     "num_epochs": "how many epochs the target needs",
     "num_devices": "what more devices would give",
     "precision": "what another precision would give",
+    "seed": "how much the seed matters",
 }
 """Questions that no measurement of this plan answered, by the setting each would decide."""
 
@@ -47,7 +49,7 @@ class PlanAnswer(Answer):
 
 def combine(address: JobAddress, memory: MemoryAnswer, *, goal: str = "time") -> Plan:
     """The plan that the answers give; what nothing was measured for stays as the user has it."""
-    baseline = Settings(**memory.baseline)
+    baseline = replace(Settings(**memory.baseline), precision=memory.settings["precision"])
     batch, accumulation = _recommend_batch(baseline, memory)
     settings = replace(baseline, batch_size=batch.value, accumulation_steps=accumulation.value)
     kept = [
@@ -60,8 +62,8 @@ def combine(address: JobAddress, memory: MemoryAnswer, *, goal: str = "time") ->
         name="eval_batch_size",
         value=memory.eval_batch_size,
         range=(1, memory.eval_batch_size),
-        because="the largest evaluation pass proved within the budget",
-        evidence=["step_peaks"],
+        because=f"the largest evaluation pass {'estimated' if memory.estimate else 'proved'} to fit the budget",
+        evidence=memory.recommendations[0].evidence,
     )
     return Plan(
         job=address.text,
@@ -77,17 +79,18 @@ def combine(address: JobAddress, memory: MemoryAnswer, *, goal: str = "time") ->
 
 def _recommend_batch(baseline: Settings, memory: MemoryAnswer) -> tuple[Recommendation, Recommendation]:
     """The job's own batch, split where it does not fit: whether a larger one pays is another question."""
-    limit = memory.max_batch_size if memory.data_limit is None else min(memory.max_batch_size, memory.data_limit)
+    limit = min(memory.range[0], memory.data_limit or memory.range[0])
     wanted = baseline.batch_size * baseline.accumulation_steps
     size, steps = split_batch(wanted, limit) if baseline.batch_size > limit else _as_is(baseline)
-    budget = format_bytes(memory.budget_bytes)
+    budget, evidence = format_bytes(memory.budget_bytes), memory.recommendations[0].evidence
     if baseline.batch_size > limit:
         because = f"your {wanted:,} at once do not fit {budget}; {steps} passes of {size:,} give the same update"
     else:
-        because = f"the job's own: it fits {budget}, which holds up to {limit:,}; whether more pays was not measured"
+        bound = "all of the data set" if limit == memory.data_limit else f"the most that {budget} hold"
+        because = f"the job's own; up to {limit:,} would fit ({bound}), but whether more pays was not measured"
     return (
-        Recommendation(name="batch_size", value=size, range=(1, limit), because=because, evidence=["step_peaks"]),
-        Recommendation(name="accumulation_steps", value=steps, range=None, because=because, evidence=["step_peaks"]),
+        Recommendation(name="batch_size", value=size, range=(1, limit), because=because, evidence=evidence),
+        Recommendation(name="accumulation_steps", value=steps, range=None, because=because, evidence=evidence),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from legroom.answers import Answer
-from legroom.records import Describe, Entry, StepPeaks
+from legroom.records import Describe, Entry, StepPeaks, TraceMemory
 
 START_SECONDS = 3.0
 """A child's start: importing torch takes 2 s on two cores, building a small job 1 s."""
@@ -28,14 +28,20 @@ class Foreseen(Answer):
     probes: list[ForeseenProbe]
 
 
-def foresee_memory(entries: Sequence[Entry], *, job: str, machine: str) -> Foreseen:
+def foresee_memory(entries: Sequence[Entry], *, job: str, machine: str, is_here: bool) -> Foreseen:
     """The probes of `legroom memory`; their times from earlier records of the job where there are any."""
     reading = _median([e.seconds for e in entries if isinstance(e.request, Describe)], START_SECONDS)
+    read = ForeseenProbe(what="read the job in a child process", num_probes=(1, 1), seconds=(reading, reading))
+    probes = [read, *(_measured(entries) if is_here else _traced(entries))]
+    source = "earlier records of this job" if entries else "a small job on two cores; a heavy model takes longer"
+    return Foreseen(job=job, machine=machine, seconds=0.0, notes=[f"Times are those of {source}"], probes=probes)
+
+
+def _measured(entries: Sequence[Entry]) -> list[ForeseenProbe]:
     peaks = [e for e in entries if isinstance(e.request, StepPeaks)]
     probe = _median([e.seconds for e in peaks if not e.request.fresh], 0.5)
     proof = _median([e.seconds for e in peaks if e.request.fresh], START_SECONDS + 2.0)
-    probes = [
-        ForeseenProbe(what="read the job in a child process", num_probes=(1, 1), seconds=(reading, reading)),
+    return [
         ForeseenProbe(
             what="3 training steps and an evaluation pass at a small batch size",
             num_probes=(3, 9),
@@ -47,8 +53,12 @@ def foresee_memory(entries: Sequence[Entry], *, job: str, machine: str) -> Fores
             seconds=(proof, 5 * proof),
         ),
     ]
-    source = "earlier records of this job" if entries else "a small job on two cores; a heavy model takes longer"
-    return Foreseen(job=job, machine=machine, seconds=0.0, notes=[f"Times are those of {source}"], probes=probes)
+
+
+def _traced(entries: Sequence[Entry]) -> list[ForeseenProbe]:
+    trace = _median([e.seconds for e in entries if isinstance(e.request, TraceMemory)], START_SECONDS + 5.0)
+    what = "trace a step without running it on a GPU, in a fresh process"
+    return [ForeseenProbe(what=what, num_probes=(1, 3), seconds=(trace, 3 * trace))]
 
 
 def _median(values: list[float], otherwise: float) -> float:

@@ -30,8 +30,11 @@ def advise_machine(
         job="",
         machine=machine,
         seconds=seconds,
-        notes=list(limits.notes),
-        not_measured=[why_none] if why_none else [],
+        notes=[*limits.notes, *(note for values in speeds.values() for note in values.get("notes", []))],
+        not_measured=[
+            *([why_none] if why_none else []),
+            *(sentence for values in speeds.values() for sentence in values.get("not_measured", [])),
+        ],
         host=asdict(limits),
         gpus=[asdict(gpu) for gpu in gpus],
         speeds=speeds,

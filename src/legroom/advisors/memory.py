@@ -7,9 +7,10 @@ from typing import Any
 from legroom.answers import Answer
 from legroom.errors import DoesNotFit, NothingMeasured
 from legroom.laws.memory import LARGEST_BATCH, UNBOUNDED, MemoryLaw, fit_memory, split_batch
+from legroom.logbook import Logbook
 from legroom.plan import Recommendation
 from legroom.records import Entry, JobDescription, MemoryQuestion, PhasePeaks, StepPeaks
-from legroom.units import format_bytes
+from legroom.units import format_bytes, format_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,8 @@ class MemoryAnswer(Answer):
     """The largest batches within the budget."""
 
     device: str
+    card: str | None
+    """Name of the card in question, where one was named."""
     budget_bytes: int
     max_batch_size: int
     """What memory allows."""
@@ -24,7 +27,8 @@ class MemoryAnswer(Answer):
     """What the data set allows; None where its length is unknown."""
     typical_batch_size: int | None
     """What memory allows if no batch is worse than a typical one; None where all samples are alike."""
-    eval_batch_size: int
+    eval_batch_size: int | None
+    """Its own number: no gradients and no graph are kept; None where it was not asked."""
     range: tuple[int, int]
     """From the size proved to the size the law would allow."""
     bytes_per_sample: float
@@ -53,16 +57,9 @@ OUTSIDE_BYTES = 256 * 2**20
 Measured = list[tuple[StepPeaks, PhasePeaks]]
 
 
-def advise_memory(
-    entries: Sequence[Entry],
-    question: MemoryQuestion,
-    *,
-    job: str,
-    machine: str,
-    effective_batch: int | None = None,
-    more_notes: Sequence[str] = (),
-) -> MemoryAnswer:
-    """The answer the entries hold."""
+def advise_memory(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
+    """The answer that the logbook's entries hold."""
+    entries = logbook.entries
     description = description_of(entries)
     measured = [
         (entry.request, entry.result)
@@ -74,17 +71,18 @@ def advise_memory(
     request, peaks = _best_proof(measured, question)
     law = law_of(measured, "worst")
     largest, line = request.batch_size, law.line_at(request.batch_size)
-    micro, steps = split_batch(effective_batch, largest) if effective_batch else (None, None)
     allowed = law.largest_batch(question.budget_bytes)
     high = max(largest, allowed) if allowed < UNBOUNDED else largest
+    micro, steps = _micro_batch(measured, question, largest)
     return MemoryAnswer(
-        job=job,
-        machine=machine,
-        seconds=sum(entry.seconds for entry in entries),
-        notes=[*more_notes, *_notes(description, question, measured, largest, high)],
+        job=logbook.head.job,
+        machine=logbook.head.machine,
+        seconds=logbook.seconds(),
+        notes=[*logbook.notes, *_notes(description, question, measured, largest, high)],
         not_measured=_not_measured(question, description),
         recommendations=[_recommend(question, request, peaks, high)],
         device=question.device,
+        card=question.card,
         budget_bytes=question.budget_bytes,
         max_batch_size=largest,
         data_limit=description.widest_batch or description.num_samples,
@@ -101,10 +99,37 @@ def advise_memory(
         num_ooms=sum(result.outcome == "out_of_memory" for _, result in measured),
         micro_batch_size=micro,
         accumulation_steps=steps,
-        settings={**description.baseline, "batch_size": micro or largest, "accumulation_steps": steps or 1},
+        settings=settings_of(description, question, micro or largest, steps or 1),
         baseline=dict(description.baseline),
         probes=[_probe(*pair) for pair in measured],
     )
+
+
+def settings_of(description: JobDescription, question: MemoryQuestion, size: int, steps: int) -> dict[str, Any]:
+    """What to run: the job's own settings with the batch found and the precision it was found for."""
+    found = {"batch_size": size, "accumulation_steps": steps, "precision": question.precision}
+    return {**description.baseline, **found}
+
+
+def _micro_batch(measured: Measured, question: MemoryQuestion, largest: int) -> tuple[int | None, int | None]:
+    """The split of the batch asked for: one pass where it fits, else the largest micro-batch proved with several."""
+    wanted = question.effective_batch
+    if wanted is None:
+        return None, None
+    if wanted <= largest:
+        return wanted, 1
+    proved = [
+        request.batch_size
+        for request, result in measured
+        if request.accumulation_steps > 1 and _fits(result, question) and request.batch_size < wanted
+    ]
+    if not proved:
+        raise DoesNotFit("No micro-batch could be proved while gradients are held between passes. Raise --memory")
+    return split_batch(wanted, max(proved))
+
+
+def _fits(result: PhasePeaks, question: MemoryQuestion) -> bool:
+    return result.outcome == "measured" and result.training_bytes() <= question.budget_bytes
 
 
 def law_of(measured: Measured, samples: str) -> MemoryLaw:
@@ -128,7 +153,7 @@ def _best_proof(measured: Measured, question: MemoryQuestion) -> tuple[StepPeaks
     fitting = [
         (request, result)
         for request, result in measured
-        if request.proof and result.outcome == "measured" and result.training_bytes() <= question.budget_bytes
+        if request.proof and request.accumulation_steps == 1 and _fits(result, question)
     ]
     if not fitting:
         raise DoesNotFit(
@@ -208,7 +233,7 @@ def _recommend(question: MemoryQuestion, request: StepPeaks, peaks: PhasePeaks, 
         range=(request.batch_size, high),
         because=(
             f"{request.num_steps} training steps and an evaluation pass of {request.batch_size:,} took "
-            f"{format_bytes(peaks.training_bytes())} of {format_bytes(question.budget_bytes)} in a fresh process"
+            f"{format_share(peaks.training_bytes(), question.budget_bytes)} in a fresh process"
         ),
         evidence=["step_peaks"],
     )
@@ -220,6 +245,7 @@ def _probe(request: StepPeaks, result: PhasePeaks) -> dict[str, Any]:
         "eval_batch_size": request.eval_batch_size,
         "samples": request.samples,
         "proof": request.proof,
+        "accumulation_steps": request.accumulation_steps,
         "outcome": result.outcome,
         "peak_bytes": result.training_bytes(),
         "phase_bytes": dict(result.phase_bytes),

@@ -19,21 +19,22 @@ class Remedy:
     fits: bool
 
 
-def remedies(estimates: Mapping[str, MemoryEstimate], batch_size: int, cap_bytes: int) -> list[Remedy]:
+def remedies(estimates: Mapping[str, MemoryEstimate], precision: str, batch_size: int, cap_bytes: int) -> list[Remedy]:
     """Changes to a step of that batch size, those that fit first. `estimates` has one for each precision traced."""
-    plain = estimates["fp32"].train.peak(batch_size)
+    parts, needed = estimates[precision].train.peak(batch_size).parts, estimates[precision].needed_bytes(batch_size)
     found: dict[str, float] = {}
-    if "bf16" in estimates:
-        found["bf16 autocast"] = estimates["bf16"].train.peak(batch_size).num_bytes
+    half = estimates["bf16"].needed_bytes(batch_size) if "bf16" in estimates else needed
+    if half < needed:
+        found["bf16 autocast"] = half
     if batch_size > 1:
-        found[f"accumulation: {batch_size} passes of one sample"] = estimates["fp32"].train.peak(1).num_bytes
-    if plain.parts.get("activations"):
-        found["activation checkpointing (at the very best)"] = plain.num_bytes - plain.parts["activations"]
-    if plain.parts.get("optimizer"):
-        found["an optimizer without state (plain SGD)"] = plain.num_bytes - plain.parts["optimizer"]
-    found |= _sharded(plain.num_bytes, sum(plain.parts.get(name, 0) for name in SHARDED), cap_bytes)
+        found[f"accumulation: {batch_size} passes of one sample"] = estimates[precision].needed_bytes(1)
+    if parts.get("activations"):
+        found["activation checkpointing (at the very best)"] = needed - parts["activations"]
+    if parts.get("optimizer"):
+        found["an optimizer without state (plain SGD)"] = needed - parts["optimizer"]
+    found |= _sharded(needed, sum(parts.get(name, 0) for name in SHARDED), cap_bytes)
     made = [Remedy(what=what, needed_bytes=int(size), fits=size <= cap_bytes) for what, size in found.items()]
-    made += _larger_card(plain.num_bytes)
+    made += _larger_card(needed)
     return sorted(made, key=lambda remedy: not remedy.fits)
 
 
@@ -50,5 +51,5 @@ def _larger_card(needed: float) -> list[Remedy]:
     card = smallest_card(needed)
     if card is None:
         return []
-    what = f"a card of {format_bytes(usable_bytes(card))} usable: {card}"
+    what = f"a larger card: {card} gives {format_bytes(usable_bytes(card))}"
     return [Remedy(what=what, needed_bytes=int(needed), fits=True)]

@@ -2,24 +2,26 @@
 
 from collections.abc import Sequence
 
-from legroom.advisors.memory import MemoryAnswer, description_of
+from legroom.advisors.memory import MemoryAnswer, description_of, settings_of
 from legroom.errors import DoesNotFit
 from legroom.laws.thesis import DEDUCTIONS, NUM_STEPS, SIZES, thesis_batch
+from legroom.logbook import Logbook
 from legroom.plan import Recommendation
 from legroom.records import Entry, MemoryQuestion, PhasePeaks, StepPeaks
 
 
-def advise_thesis(entries: Sequence[Entry], question: MemoryQuestion, *, job: str, machine: str) -> MemoryAnswer:
+def advise_thesis(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
     """Its answer, marked as the estimate it is, with its deductions beside it."""
+    entries = logbook.entries
     description = description_of(entries)
     reserved = [_reserved(entries, size) for size in SIZES]
     found = thesis_batch(reserved, question.budget_bytes)
     lower = [thesis_batch(reserved, question.budget_bytes - deduction) for deduction in DEDUCTIONS]
     slope = (reserved[1][-1] - reserved[0][-1]) / (SIZES[1] - SIZES[0])
     return MemoryAnswer(
-        job=job,
-        machine=machine,
-        seconds=sum(entry.seconds for entry in entries),
+        job=logbook.head.job,
+        machine=logbook.head.machine,
+        seconds=logbook.seconds(),
         notes=[f"With 1.0 GB taken off the memory, as the thesis advises: {lower[0]:,}; with 1.5 GB: {lower[1]:,}"],
         not_measured=["whether this batch fits: the rule does not try it", "the evaluation batch"],
         recommendations=[
@@ -32,11 +34,12 @@ def advise_thesis(entries: Sequence[Entry], question: MemoryQuestion, *, job: st
             )
         ],
         device=question.device,
+        card=question.card,
         budget_bytes=question.budget_bytes,
         max_batch_size=found,
         data_limit=description.num_samples,
         typical_batch_size=None,
-        eval_batch_size=found,
+        eval_batch_size=None,
         range=(lower[1], found),
         bytes_per_sample=slope,
         fixed_bytes=reserved[0][-1] - slope * SIZES[0],
@@ -48,7 +51,7 @@ def advise_thesis(entries: Sequence[Entry], question: MemoryQuestion, *, job: st
         num_ooms=0,
         micro_batch_size=None,
         accumulation_steps=None,
-        settings={**description.baseline, "batch_size": found},
+        settings=settings_of(description, question, found, 1),
         baseline=dict(description.baseline),
         probes=[],
     )

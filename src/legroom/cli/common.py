@@ -19,7 +19,7 @@ JobWord = Annotated[
 ]
 With = Annotated[list[str], typer.Option("--with", metavar="NAME=VALUE", help="An option of the job; may be repeated.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
-Out = Annotated[Path | None, typer.Option(help="Folder of logbook and plan. [default: legroom-out/<job>]")]
+Out = Annotated[Path | None, typer.Option(help="Folder of logbook and plan. (default: legroom-out/<job>)")]
 Resume = Annotated[bool, typer.Option("--resume", help="Use what an earlier run measured into the same folder.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the probes and the time they should take; run none.")]
 Seed = Annotated[int, typer.Option(help="Seed of initialisation and order.")]
@@ -29,12 +29,12 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback or the 
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU where there is one.")]
 Memory = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="Memory the job may use, such as 1GiB. [default: 90 % of what is free]"),
+    typer.Option(metavar="SIZE", help="Memory the job may use, such as 1GiB. (default: 90 % of what is free)"),
 ]
 Card = Annotated[
     str | None, typer.Option(metavar="NAME", help="A GPU by name, such as a100-40gb: estimated where it is not here.")
 ]
-Precision = Annotated[str | None, typer.Option(help="fp32, bf16 or fp16. [default: fp32]")]
+Precision = Annotated[str | None, typer.Option(help="fp32, bf16 or fp16. (default: the job's own)")]
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def _say(
     typer.echo(f"legroom: {message}", err=True)
     if debug and details:
         typer.echo(details, err=True)
-    elif details:
+    elif details and not isinstance(error, UsageError):
         typer.echo("(--debug shows what the job printed or where it failed)", err=True)
 
 

@@ -18,7 +18,7 @@ def run(
         int | None, typer.Option(help="Batch you want; prints the micro-batch and accumulation that give it.")
     ] = None,
     devices: Annotated[int, typer.Option(help="Data-parallel devices: each also holds buckets of gradients.")] = 1,
-    rule: Annotated[str, typer.Option(help="legroom, or thesis: two probes, as seed work had it.")] = "legroom",
+    rule: Annotated[str, typer.Option(help="legroom; or thesis: a line through two probes.")] = "legroom",
     out: common.Out = None,
     resume: common.Resume = False,
     json: common.Json = False,
@@ -34,9 +34,15 @@ def run(
         from legroom.reports.console import print_foreseen, print_memory
 
         if dry_run:
-            common.print_answer(
-                api.foresee(job, options=common.options_of(with_), run=api.Run(out=out)), print_foreseen, json=json
+            foreseen = api.foresee(
+                job,
+                options=common.options_of(with_),
+                device=device,
+                memory=memory,
+                card=card,
+                run=api.Run(out=out),
             )
+            common.print_answer(foreseen, print_foreseen, json=json)
             return
         with common.progress_bar(quiet=quiet) as progress:
             answer = api.memory(

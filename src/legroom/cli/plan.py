@@ -27,9 +27,15 @@ def run(
         from legroom.reports.console import print_foreseen, print_plan
 
         if dry_run:
-            common.print_answer(
-                api.foresee(job, options=common.options_of(with_), run=api.Run(out=out)), print_foreseen, json=json
+            foreseen = api.foresee(
+                job,
+                options=common.options_of(with_),
+                device=device,
+                memory=memory,
+                card=card,
+                run=api.Run(out=out),
             )
+            common.print_answer(foreseen, print_foreseen, json=json)
             return
         with common.progress_bar(quiet=quiet) as progress:
             answer, path = api.plan(

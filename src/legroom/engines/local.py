@@ -82,7 +82,14 @@ class LocalWorker:
         self._tail: collections.deque[bytes] = collections.deque(maxlen=TAIL_LINES)
         self._drainer = threading.Thread(target=self._drain, daemon=True)
         self._drainer.start()
-        self._send({"text": address.text, "options": dict(address.options), "pickled": _encode(address.pickled)})
+        self._send(
+            {
+                "text": address.text,
+                "options": dict(address.options),
+                "pickled": _encode(address.pickled),
+                "folder": address.folder,
+            }
+        )
 
     def ask(self, request: Request) -> Result:
         """Send the request and wait for its answer, watching for silence, death and hunger."""

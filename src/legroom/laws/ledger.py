@@ -68,7 +68,7 @@ class MemoryEstimate:
     seconds: float
     """What the estimate cost."""
     reserve: Reserve | None = None
-    """What the allocator needs for steps and an evaluation pass without retries; None where it could not be replayed."""
+    """What the allocator needs for steps and an evaluation without retries; None where they could not be replayed."""
 
     def largest_batch(self, budget_bytes: float) -> int:
         """The largest batch that trains within the budget without retries, 0 if none."""

@@ -6,7 +6,7 @@ from legroom.errors import DoesNotFit, JobError
 from legroom.laws.memory import CLEAR_BYTES, LARGEST_BATCH, Points, fit_memory
 from legroom.probes.proofs import Aim, prove
 from legroom.probes.session import Session
-from legroom.records import Describe, JobDescription, MemoryQuestion, PhasePeaks
+from legroom.records import JobDescription, MemoryQuestion, PhasePeaks
 from legroom.units import format_bytes
 
 SMALLEST = 2
@@ -24,11 +24,8 @@ GOOD_EVAL_GAP = 0.1
 """Evaluation takes a small share of a run: the last tenth of its batch is not worth another proof."""
 
 
-def find_largest_batch(session: Session, question: MemoryQuestion) -> None:
+def find_largest_batch(session: Session, question: MemoryQuestion, description: JobDescription) -> None:
     """Measure until the largest training and evaluation batches are proved; the logbook then holds the answer."""
-    session.progress("reading the job", 0.02)
-    description = session.ask(Describe(seed=question.seed))
-    assert isinstance(description, JobDescription)
     ceiling, eval_ceiling = ceilings(question, description)
     points, failed = _climb(session, question, ceiling)
     if description.uneven:

@@ -9,7 +9,7 @@ from legroom.probes.largest_batch import SMALLEST, ceilings, measure_typical, sm
 from legroom.probes.limits import read_limits
 from legroom.probes.proofs import Aim, prove
 from legroom.probes.session import Session
-from legroom.records import CardMemory, Describe, JobDescription, MemoryQuestion, ReadCard
+from legroom.records import CardMemory, JobDescription, MemoryQuestion, ReadCard
 from legroom.units import format_bytes
 
 FIRST = 8
@@ -27,17 +27,10 @@ GOOD_GAP = 0.02
 RETREAT = 0.985
 
 
-def find_largest_card_batch(session: Session, question: MemoryQuestion) -> MemoryQuestion:
-    """Measure until the batches are proved, and return the question with the budget the card really gives."""
-    session.progress("reading the card", 0.02)
-    card = session.ask(ReadCard())
-    assert isinstance(card, CardMemory)
+def find_largest_card_batch(session: Session, question: MemoryQuestion, description: JobDescription) -> None:
+    """Measure until the batches are proved; the logbook then holds the answer."""
     if read_limits().num_cores >= 4:  # on fewer, a second process would only slow the first
         session.warm(question.request(1, proof=True))
-    session.progress("reading the job", 0.05)
-    description = session.ask(Describe(seed=question.seed))
-    assert isinstance(description, JobDescription)
-    question = replace(question, budget_bytes=_cap(question, card) - bucket_bytes(question, description))
     ceiling, eval_ceiling = ceilings(question, description)
     points, failed = _three_sizes(session, question, ceiling)
     if description.uneven:
@@ -56,7 +49,6 @@ def find_largest_card_batch(session: Session, question: MemoryQuestion) -> Memor
         prove(session, question, training, evaluating)
     else:
         prove(session, question, training, evaluating, narrow=lambda: _narrow(session, question, training))
-    return question
 
 
 def _narrow(session: Session, question: MemoryQuestion, training: Aim) -> None:
@@ -73,20 +65,19 @@ def _narrow(session: Session, question: MemoryQuestion, training: Aim) -> None:
     training.trusted, training.failed = low, high
 
 
-def _cap(question: MemoryQuestion, card: CardMemory) -> int:
-    """The bytes torch may reserve: what was named, or all that is free."""
+def read_budget(session: Session, question: MemoryQuestion, description: JobDescription) -> MemoryQuestion:
+    """The question with the bytes torch may reserve on this card: what was named, or all that is free."""
+    session.progress("reading the card", 0.05)
+    card = session.ask(ReadCard())
+    assert isinstance(card, CardMemory)
     if question.budget_bytes > card.free_bytes:
         raise UsageError(
             f"{format_bytes(question.budget_bytes)} is more than {card.name} has free: "
             f"{format_bytes(card.free_bytes)} of {format_bytes(card.total_bytes)}, other processes and the CUDA "
             "context taken off. Name less with --memory"
         )
-    return question.budget_bytes or card.free_bytes
-
-
-def bucket_bytes(question: MemoryQuestion, description: JobDescription) -> int:
-    """Memory of data-parallel buckets: a second copy of every gradient, laid out for sending (torch's DDP)."""
-    return 4 * description.num_trainable if question.num_devices > 1 else 0
+    budget = question.budget_bytes or card.free_bytes
+    return replace(question, budget_bytes=budget - question.bucket_bytes(description.num_trainable))
 
 
 Points = list[tuple[int, Mapping[str, int]]]

@@ -190,8 +190,9 @@ def _watch(ledger: Ledger, job: Job, model: Any, optimizer: Any) -> Callable[[st
     def ended(phase: str) -> None:
         if phase == "backward":
             ledger.see([p.grad for p in model.parameters() if p.grad is not None], "gradients")
-        if phase == "update" and optimizer is not None:
-            _name_state(ledger, optimizer)
+        if phase == "update":
+            for each in _optimizers_of(optimizer):
+                _name_state(ledger, each)
         ledger.phase = following.get(phase, "between")
 
     return ended
@@ -207,9 +208,19 @@ def _name_state(ledger: Ledger, optimizer: Any) -> None:
 
 def prefer_foreach(optimizer: Any) -> None:
     """Torch updates many tensors at once on CUDA where nothing else is asked, and one by one on the CPU."""
-    for group in getattr(optimizer, "param_groups", ()):
-        if group.get("foreach", False) is None and not group.get("fused"):
-            group["foreach"] = True
+    for each in _optimizers_of(optimizer):
+        for group in each.param_groups:
+            if group.get("foreach", False) is None and not group.get("fused"):
+                group["foreach"] = True
+
+
+def _optimizers_of(made: Any) -> Iterator[torch.optim.Optimizer]:
+    """Every optimizer in what the job made: one, or for jobs with their own step any nest of them."""
+    if isinstance(made, torch.optim.Optimizer):
+        yield made
+    elif isinstance(made, dict | list | tuple):
+        for value in made.values() if isinstance(made, dict) else made:
+            yield from _optimizers_of(value)
 
 
 def copy_into(mode: FakeTensorMode, model: Any) -> Any:
@@ -220,7 +231,11 @@ def copy_into(mode: FakeTensorMode, model: Any) -> Any:
         known[id(parameter)] = torch.nn.Parameter(fake, requires_grad=parameter.requires_grad)
     for buffer in model.buffers():
         known[id(buffer)] = mode.from_tensor(buffer)
-    return copy.deepcopy(model, known)
+    copied = copy.deepcopy(model, known)
+    for old, new in zip(model.modules(), copied.modules(), strict=True):
+        if getattr(old, "_trainer", None) is not None:  # Lightning leaves its trainer behind when it is copied
+            new._trainer = old._trainer
+    return copied
 
 
 def _describe(operator: str, error: Exception) -> str:

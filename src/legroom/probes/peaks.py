@@ -62,7 +62,7 @@ def _measure(request: StepPeaks, bench: Bench, clock: Clock) -> PhasePeaks:
     for batch in itertools.islice(bench.train.batches(request.batch_size, request.samples), request.num_steps):
         watch.start_step()
         started = clock()
-        loss = step([batch])
+        loss = step([batch] * request.accumulation_steps)
         _check_finite(loss, bench)  # reads the loss, so the device has finished when the clock is read
         seconds.append(clock() - started)
         meter.end_step()

@@ -6,7 +6,7 @@ from legroom.cards import usable_bytes
 from legroom.errors import UsageError
 from legroom.probes.gpus import read_gpus
 from legroom.probes.limits import read_limits
-from legroom.units import parse_bytes
+from legroom.units import format_bytes, parse_bytes
 
 HOST_SHARE = 0.9
 """Share of the host memory now free that a job may use where no budget is named."""
@@ -23,6 +23,8 @@ class Place:
     """Whether things can be run there; elsewhere they are estimated."""
     is_named: bool
     """Whether the user named the memory or the card."""
+    card: str | None = None
+    """The card's name in our table, where one was named."""
 
 
 def choose_place(device: str, memory: int | str | None, card: str | None) -> Place:
@@ -36,13 +38,21 @@ def choose_place(device: str, memory: int | str | None, card: str | None) -> Pla
     budget = parse_bytes(memory) if isinstance(memory, str) else memory
     if card is not None:
         budget = usable_bytes(card)
+    if budget is not None and budget <= 0:
+        raise UsageError(f"--memory {memory} leaves no memory at all. Write a size such as 1GiB")
     gpus, why_none = read_gpus()
     if device == "cpu" or (device == "auto" and not gpus and card is None):
-        free = int(HOST_SHARE * read_limits().available_bytes)
+        limits = read_limits()
+        if budget is not None and budget > limits.memory_bytes:
+            raise UsageError(
+                f"--memory {format_bytes(budget)} is more than this host has: {format_bytes(limits.memory_bytes)} "
+                f"({limits.memory_because}). Name less; for a GPU that is not here add --device cuda"
+            )
+        free = int(HOST_SHARE * limits.available_bytes)
         return Place(device="cpu", budget_bytes=budget or free, is_here=True, is_named=budget is not None)
     if not gpus and budget is None:
         raise UsageError(
             f"CUDA was asked for, but there is no GPU here ({why_none}) and no memory to estimate for. "
             "Add --memory 16GiB or --card NAME for an estimate, or use --device cpu"
         )
-    return Place(device="cuda", budget_bytes=budget or 0, is_here=bool(gpus), is_named=budget is not None)
+    return Place(device="cuda", budget_bytes=budget or 0, is_here=bool(gpus), is_named=budget is not None, card=card)

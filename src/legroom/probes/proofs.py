@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from legroom.laws.memory import UNBOUNDED, Line, MemoryLaw
+from legroom.laws.memory import UNBOUNDED, Line, MemoryLaw, split_batch
 from legroom.probes.session import Session
 from legroom.records import MemoryQuestion
 
@@ -35,6 +35,20 @@ def prove(
             return
         if attempt == 0 and training.blind:
             narrow()
+
+
+def prove_accumulation(session: Session, question: MemoryQuestion, largest: int) -> None:
+    """Prove the micro-batch of the batch asked for: with gradients held between passes, less fits than without."""
+    assert question.effective_batch is not None
+    for _ in range(MAX_PROOFS):
+        size, passes = split_batch(question.effective_batch, largest)
+        if passes == 1:
+            return
+        session.progress(f"proving {passes} passes of {size:,}", 0.9)
+        peaks = session.peaks(question.request(size, num_steps=5, accumulation_steps=2, proof=True))
+        if peaks.outcome == "measured" and peaks.training_bytes() <= question.budget_bytes:
+            return
+        largest = max(1, min(size - 1, int(0.93 * size)))
 
 
 class Aim:

@@ -8,7 +8,7 @@ from legroom.engines.base import Engine, Worker
 from legroom.errors import JobRaised, OutOfMemory
 from legroom.job import JobAddress
 from legroom.logbook import Logbook
-from legroom.records import STEADY_MALLOC, PhasePeaks, Request, Result, StepPeaks
+from legroom.records import STEADY_MALLOC, Describe, JobDescription, PhasePeaks, Request, Result, StepPeaks
 
 Progress = Callable[[str, float], None]
 """Called with what happens now and the share of the work done, 0 to 1."""
@@ -23,14 +23,15 @@ class Session:
         engine: Engine,
         logbook: Logbook,
         *,
+        environment: Mapping[str, str] = STEADY_MALLOC,
         progress: Progress = lambda message, share: None,
         clock: Clock = monotonic,
     ) -> None:
         self.address, self.engine, self.logbook = address, engine, logbook
         self.progress, self.clock = progress, clock
         self._shared: Worker | None = None
-        self._environment: Mapping[str, str] = {}
-        """Of the shared worker."""
+        self._environment = environment
+        """Of the shared worker: that of the questions to come, for requests that any worker can answer."""
         self._spares: dict[tuple[tuple[str, str], ...], Worker] = {}
         """Started early, by their environment."""
 
@@ -53,12 +54,19 @@ class Session:
         self.logbook.record(request, result, self.clock() - started)
         return result
 
+    def describe(self, seed: int) -> JobDescription:
+        """What the job is."""
+        self.progress("reading the job", 0.02)
+        result = self.ask(Describe(seed=seed))
+        assert isinstance(result, JobDescription)
+        return result
+
     def peaks(self, request: StepPeaks) -> PhasePeaks:
         """The answer to a question about memory; running out of it is one."""
         try:
             result = self.ask(request)
         except JobRaised as error:
-            message = f"{error} at a batch of {request.batch_size:,}"
+            message = f"At a batch of {request.batch_size:,}: {error}"
             raise JobRaised(message, details=error.details, facts={"batch_size": request.batch_size}) from None
         assert isinstance(result, PhasePeaks)
         return result
@@ -82,7 +90,7 @@ class Session:
         if self._shared is not None and environment not in (None, self._environment):
             self._drop_shared()
         if self._shared is None:
-            self._environment = STEADY_MALLOC if environment is None else environment
+            self._environment = self._environment if environment is None else environment
             self._shared = self.engine.start(self.address, self._environment)
         return self._shared.ask(request)
 

@@ -1,20 +1,13 @@
 """The two probes of the thesis' rule, as it made them."""
 
-from dataclasses import replace
-
 from legroom.laws.thesis import NUM_STEPS, SIZES
 from legroom.probes.session import Session
-from legroom.records import CardMemory, Describe, MemoryQuestion, ReadCard
+from legroom.records import MemoryQuestion
 
 
-def measure_thesis(session: Session, question: MemoryQuestion) -> MemoryQuestion:
-    """Reserved bytes over 20 steps at batches of 10 and 50 with the default allocator; the question with its budget."""
-    card = session.ask(ReadCard())
-    assert isinstance(card, CardMemory)
-    question = replace(question, budget_bytes=question.budget_bytes or card.free_bytes)
-    session.ask(Describe(seed=question.seed))
+def measure_thesis(session: Session, question: MemoryQuestion) -> None:
+    """Reserved bytes over 20 steps at batches of 10 and 50 with the default allocator."""
     for share, size in enumerate(SIZES):
         session.progress(f"batch of {size}", 0.2 + 0.4 * share)
         # One after the other in fresh processes: what a first size left in the cache would count for the second.
         session.ask(question.request(size, num_steps=NUM_STEPS, allocator="default", proof=True))
-    return question

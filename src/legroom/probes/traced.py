@@ -2,23 +2,25 @@
 
 from legroom.laws.ledger import MemoryEstimate
 from legroom.probes.session import Session
-from legroom.records import Describe, JobDescription, MemoryQuestion, TracedMemory, TraceMemory
+from legroom.records import JobDescription, MemoryQuestion, TracedMemory, TraceMemory
 
 
-def trace_memory(session: Session, question: MemoryQuestion) -> None:
+def trace_memory(session: Session, question: MemoryQuestion, description: JobDescription) -> None:
     """Trace the job's step; the logbook then holds the estimate and, where nothing fits, those of remedies."""
-    session.progress("reading the job", 0.05)
-    description = session.ask(Describe(seed=question.seed))
-    assert isinstance(description, JobDescription)
     session.progress("tracing a step", 0.3)
     largest = _trace(session, question, question.precision).largest_batch(question.budget_bytes)
     if description.uneven:
         session.progress("tracing a typical step", 0.6)
         session.ask(TraceMemory(precision=question.precision, samples="typical", seed=question.seed))
     if largest < 1:
-        for precision in ("fp32", "bf16"):
-            session.progress(f"tracing a step in {precision}", 0.8)
-            _trace(session, question, precision)
+        trace_remedies(session, question)
+
+
+def trace_remedies(session: Session, question: MemoryQuestion) -> None:
+    """Trace what might fit where the step in question does not."""
+    for precision in dict.fromkeys((question.precision, "fp32", "bf16")):
+        session.progress(f"tracing a step in {precision}", 0.8)
+        _trace(session, question, precision)
 
 
 def _trace(session: Session, question: MemoryQuestion, precision: str) -> MemoryEstimate:

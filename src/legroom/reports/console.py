@@ -20,7 +20,8 @@ Row = tuple[str, str, str]
 
 def print_memory(console: Console, answer: MemoryAnswer) -> None:
     """The batch that fits, what it takes, and what was tried."""
-    _title(console, answer, f"{answer.device}, {format_bytes(answer.budget_bytes)}")
+    place = answer.card or answer.device
+    _title(console, answer, f"{place}, {format_bytes(answer.budget_bytes)}{', estimated' if answer.estimate else ''}")
     _rows(console, _memory_rows(answer))
     if answer.probes:
         console.print()
@@ -29,7 +30,7 @@ def print_memory(console: Console, answer: MemoryAnswer) -> None:
 
 
 def _print_probes(console: Console, answer: MemoryAnswer) -> None:
-    table = Table("batch", "samples", "peak", "spread", "step", "", title="what was tried", title_justify="left")
+    table = Table("batch", "peak", "spread", "step", "what", title="what was tried", title_justify="left")
     for probe in answer.probes:
         table.add_row(*_probe_cells(probe))
     console.print(table)
@@ -38,14 +39,16 @@ def _print_probes(console: Console, answer: MemoryAnswer) -> None:
 def _memory_rows(answer: MemoryAnswer) -> Iterable[Row]:
     because = answer.recommendations[0].because
     yield "largest training batch", _largest(answer), because
-    yield "largest evaluation batch", f"{answer.eval_batch_size:,}", ""
+    if answer.eval_batch_size is not None:
+        yield "largest evaluation batch", f"{answer.eval_batch_size:,}", ""
     if answer.typical_batch_size is not None:
         yield "with typical samples", f"{answer.typical_batch_size:,}", "by the law of typical batches, not proved"
     if answer.data_limit is not None:
         yield "samples in the data set", f"{answer.data_limit:,}", ""
     if answer.micro_batch_size is not None:
         steps = answer.accumulation_steps
-        yield "micro-batch", f"{answer.micro_batch_size:,}", f"{steps} accumulation steps make the batch asked for"
+        passes = "one pass makes" if steps == 1 else f"{steps} passes make"
+        yield "micro-batch", f"{answer.micro_batch_size:,}", f"{passes} the batch asked for"
     if answer.peak_parts:
         parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in answer.peak_parts.items())
         yield "fullest moment", answer.peak_phase, parts
@@ -60,12 +63,13 @@ def _largest(answer: MemoryAnswer) -> str:
 
 
 def _probe_cells(probe: dict[str, Any]) -> list[str]:
-    kind = "proof" if probe["proof"] else ""
-    if probe["outcome"] != "measured":
-        return [f"{probe['batch_size']:,}", probe["samples"], probe["outcome"].replace("_", " "), "", "", kind]
-    peak, spread = format_bytes(probe["peak_bytes"]), f"{probe['spread']:.1%}"
-    step = format_seconds(probe["step_seconds"])
-    return [f"{probe['batch_size']:,}", probe["samples"], peak, spread, step, kind]
+    passes = f", {probe['accumulation_steps']} passes" if probe["accumulation_steps"] > 1 else ""
+    samples = " of typical samples" if probe["samples"] == "typical" else ""
+    what = f"{'proof' if probe['proof'] else 'probe'}{passes}{samples}"
+    if probe["outcome"] == "measured":
+        peak, spread = format_bytes(probe["peak_bytes"]), f"{probe['spread']:.1%}"
+        return [f"{probe['batch_size']:,}", peak, spread, format_seconds(probe["step_seconds"]), what]
+    return [f"{probe['batch_size']:,}", "", "", "", f"{what}: {probe['outcome'].replace('_', ' ')}"]
 
 
 def print_plan(console: Console, answer: PlanAnswer) -> None:
@@ -150,8 +154,13 @@ def _remarks(console: Console, answer: Answer) -> None:
             console.print(f"\n[bold]{title}[/bold]")
             for line in lines:
                 console.print(f"  - {escape(line)}")
-    console.print(f"\nMeasuring took {format_seconds(answer.seconds)}.")
+    took = (
+        f"Measuring took {format_seconds(answer.seconds)}." if answer.seconds else "Nothing had to be measured again."
+    )
+    console.print(f"\n{took}")
 
 
 def _number(value: Any) -> str:
+    if value is None:
+        return "none"
     return f"{value:,}" if isinstance(value, int) else f"{value}"

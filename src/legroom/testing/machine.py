@@ -47,8 +47,10 @@ class FakeMachine:
         limit_bytes: float | None = None,
         reserve_bytes: float = 0.0,
         retries_from: int | None = None,
+        gradient_bytes: float = 0.0,
         num_samples: int | None = 10_000,
         largest_loader_batch: int | None = None,
+        precision: str = "fp32",
         seed: int = 0,
         clock: FakeClock | None = None,
     ) -> None:
@@ -66,7 +68,11 @@ class FakeMachine:
         """What a GPU's allocator holds above what it hands out."""
         self.retries_from = retries_from
         """The smallest batch that runs only because the allocator asks again."""
+        self.gradient_bytes = gradient_bytes
+        """What is held between the passes of one update."""
         self.num_samples, self.largest_loader_batch = num_samples, largest_loader_batch
+        self.precision = precision
+        """Of the job's own settings."""
         self.clock = clock or FakeClock()
         self.asked: list[Request] = []
         """Every request that reached a worker, in order."""
@@ -106,9 +112,10 @@ class FakeMachine:
             return PhasePeaks(outcome="no_batch")
         share = self.typical_share if request.samples == "typical" else 1.0
         slope = self.bytes_per_sample * share * (self.proof_factor if request.proof else 1.0)
+        held = self.gradient_bytes if request.accumulation_steps > 1 else 0.0
         phases = {
             "forward": self.fixed_bytes + 0.8 * slope * request.batch_size,
-            "backward": self.fixed_bytes + slope * request.batch_size,
+            "backward": self.fixed_bytes + slope * request.batch_size + held,
             "update": max(self.update_bytes, self.fixed_bytes),
             "evaluation": self.fixed_bytes + self.evaluation_share * slope * request.batch_size,
         }
@@ -159,7 +166,7 @@ class FakeMachine:
             own_loader=self.largest_loader_batch is not None,
             widest_batch=self.largest_loader_batch,
             has_score=False,
-            baseline=asdict(Settings()),
+            baseline=asdict(Settings(precision=self.precision)),
             torch_version="planted",
         )
 

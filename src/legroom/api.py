@@ -108,12 +108,14 @@ def memory(
     place = choose_place(device, memory, card)
     if num_devices > 1 and place.device == "cpu":
         raise UsageError("--devices is about GPUs that train together; add --device cuda or --card")
+    if rule == "thesis" and (place.device == "cpu" or not place.is_here):
+        raise UsageError("--rule thesis reads what torch reserved on a GPU, and there is none here; use --rule legroom")
     with _session("memory", address, run, place) as session:
         description = session.describe(run.seed)
         question = _memory_question(place, precision, description, run.seed)
         question = replace(question, num_devices=num_devices, effective_batch=effective_batch)
         if rule == "thesis":
-            return _ask_thesis(session, question, description, place)
+            return _ask_thesis(session, question, description)
         return _ask_memory(session, question, description, place)
 
 
@@ -210,9 +212,7 @@ def _find_on_card(session: Session, question: MemoryQuestion, description: JobDe
         raise does_not_fit(estimates_of(session.logbook.entries), question) from None
 
 
-def _ask_thesis(session: Session, question: MemoryQuestion, description: JobDescription, place: Place) -> MemoryAnswer:
-    if place.device == "cpu" or not place.is_here:
-        raise UsageError("--rule thesis reads what torch reserved on a GPU, and there is none here; use --rule legroom")
+def _ask_thesis(session: Session, question: MemoryQuestion, description: JobDescription) -> MemoryAnswer:
     question = read_budget(session, question, description)
     measure_thesis(session, question)
     return advise_thesis(session.logbook, question)

@@ -27,6 +27,7 @@ USAGE = [
     ([PLAIN, "--memory", "900TiB"], "is more than this host has"),
     ([PLAIN, "--devices", "2"], "--devices is about GPUs"),
     ([PLAIN, "--rule", "guess"], "There is no rule 'guess'. Known: legroom, thesis"),
+    ([PLAIN, "--rule", "thesis"], "--rule thesis reads what torch reserved on a GPU"),
     ([PLAIN, "--device", "cuda", "--card", "a100"], "Did you mean a100-40gb or a100-80gb? Known: a10-24gb"),
     ([PLAIN, "--device", "cuda", "--card", "t4-16gb", "--memory", "8GiB"], "give one"),
     ([f"{JOBS / 'gan.py'}:job", "--effective-batch", "64"], "leave --effective-batch out"),

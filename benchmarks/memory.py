@@ -4,7 +4,8 @@
     python benchmarks/memory.py estimate OUT     the same cells estimated; no GPU is used
     python benchmarks/memory.py table OUT        what the two wrote, side by side
 
-Caps on torch's memory make one large card stand in for smaller ones. Results are JSON lines in OUT, a cell each.
+Caps on torch's memory make one large card stand in for smaller ones. Results are JSON lines in OUT, a cell each; a cell
+that is already there is not run again.
 """
 
 import argparse
@@ -100,17 +101,19 @@ def prove(cell: Cell) -> dict[str, Any]:
         )
     seconds = time.perf_counter() - started
     found = answer.max_batch_size
-    one_percent = fits(cell, int(found * 1.01) + 1)
-    two_percent = fits(cell, int(found * 1.02) + 1) if one_percent == "measured" else "-"
+    allocator = next(p["allocator"] for p in answer.probes if p["proof"] and p["batch_size"] == found)
+    one_percent = fits(cell, int(found * 1.01) + 1, allocator)
+    two_percent = fits(cell, int(found * 1.02) + 1, allocator) if one_percent == "measured" else "-"
     return {
         "batch_size": found,
+        "allocator": allocator,
         "eval_batch_size": answer.eval_batch_size,
         "seconds": seconds,
         "asked_seconds": answer.seconds,
         "num_ooms": answer.num_ooms,
         "num_sizes": len({probe["batch_size"] for probe in answer.probes if not probe["proof"]}),
         "num_proofs": sum(probe["proof"] for probe in answer.probes),
-        "fits_again": fits(cell, found),
+        "fits_again": fits(cell, found, allocator),
         "one_percent_more": one_percent,
         "two_percent_more": two_percent,
         "probes": answer.probes,
@@ -243,7 +246,9 @@ def main() -> None:
     if words.what == "estimate":  # one trace serves every cap
         wanted = list({key(asdict(cell)): cell for cell in wanted}.values())
     if words.what != "table":
-        run_all(words.what, wanted, words.out / f"{words.what}.jsonl", words.together)
+        path = words.out / f"{words.what}.jsonl"
+        done = [row["cell"] for row in read(path) if "error" not in row]
+        run_all(words.what, [cell for cell in wanted if asdict(cell) not in done], path, words.together)
     print_table(words.out)
 
 

@@ -224,7 +224,10 @@ def _session(command: str, address: JobAddress, run: Run, place: Place) -> Sessi
     )
     environment = EXPANDABLE if place.device == "cuda" and place.is_here else STEADY_MALLOC
     logbook = _logbook(command, address, run)
-    return Session(address, engine, logbook, environment=environment, progress=run.progress)
+    session = Session(address, engine, logbook, environment=environment, progress=run.progress)
+    if environment is EXPANDABLE and read_limits().num_cores >= 4:  # on fewer, a second process would slow the first
+        session.warm(EXPANDABLE)
+    return session
 
 
 def _logbook(command: str, address: JobAddress, run: Run) -> Logbook:

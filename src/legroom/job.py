@@ -38,9 +38,11 @@ class Settings:
     learning_rate: float = 1e-3
     """The peak rate handed to the job's optimizer."""
     schedule: str = "constant"
-    """Name of the function that moves the rate over the run."""
+    """How the rate moves over the run: a name and its numbers, as "polynomial:power=2"; see docs/schedules.md."""
     warmup_steps: int = 0
     """Updates over which the rate climbs to its peak."""
+    warmup_start: float = 0.0
+    """Share of the peak at which the climb begins."""
     clip_norm: float | None = None
     """Largest gradient norm let through; None lets all through."""
     num_epochs: int = 1
@@ -60,6 +62,10 @@ class Settings:
                 raise UsageError(f"Settings.{name} is {value!r}; it must be a whole number of at least {least}")
         if not isinstance(self.learning_rate, int | float) or not 0 < self.learning_rate < float("inf"):
             raise UsageError(f"Settings.learning_rate is {self.learning_rate!r}; it must be a positive number")
+        if not isinstance(self.warmup_start, int | float) or not 0 <= self.warmup_start <= 1:
+            raise UsageError(f"Settings.warmup_start is {self.warmup_start!r}; it must be a share of the rate, 0 to 1")
+        if self.clip_norm is not None and not 0 < self.clip_norm < float("inf"):
+            raise UsageError(f"Settings.clip_norm is {self.clip_norm!r}; it must be a positive number, or None")
         if self.precision not in PRECISIONS:
             raise UsageError(f"Settings.precision is {self.precision!r}; it must be one of {', '.join(PRECISIONS)}")
 
@@ -110,6 +116,8 @@ class Job:
     """(dataset, settings) -> batches, for jobs that lay out their own."""
     step: Callable[[Any, Any, Batch], Any] | None = None
     """(model, optimizer, batch) -> loss, for jobs with their own update (GANs)."""
+    notes: tuple[str, ...] = ()
+    """Sentences that every answer about this job carries, such as that its data is a stand-in."""
 
     def __post_init__(self) -> None:
         for name in FUNCTIONS:

@@ -63,6 +63,28 @@ def test_a_batch_that_runs_only_by_retries_does_not_count_as_fitting(tmp_path, r
     assert answer.num_ooms == 0
 
 
+def test_where_growing_segments_leave_gaps_the_default_allocator_is_tried(tmp_path):
+    machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, retries_from=170, fixed_retries_from=185)
+    answer = ask(machine, tmp_path, 16 * GIB)
+    assert 0.98 * 185 - 1 <= answer.max_batch_size < 185
+    assert any("Leave PYTORCH_CUDA_ALLOC_CONF unset" in note for note in answer.notes)
+
+
+def test_the_default_allocator_is_not_recommended_for_less(tmp_path):
+    machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, retries_from=170, fixed_retries_from=120)
+    answer = ask(machine, tmp_path, 16 * GIB)
+    assert 0.98 * 170 - 1 <= answer.max_batch_size < 170
+    assert any("expandable_segments:True" in note for note in answer.notes)
+
+
+def test_sizes_are_closed_in_on_with_a_model_built_anew(tmp_path):
+    machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, retries_from=170)
+    ask(machine, tmp_path, 16 * GIB)
+    tried = [r for r in machine.asked if isinstance(r, StepPeaks) and not r.proof][3:]
+    assert tried
+    assert all(request.anew for request in tried)
+
+
 def test_without_a_cap_all_that_is_free_is_the_budget(tmp_path):
     machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, limit_bytes=20e9)
     assert ask(machine, tmp_path, None).budget_bytes == 20e9

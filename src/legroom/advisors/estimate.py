@@ -51,7 +51,7 @@ def advise_estimate(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
         job=logbook.head.job,
         machine=logbook.head.machine,
         seconds=logbook.seconds(),
-        notes=[*logbook.notes, *_notes(estimate, description, question)],
+        notes=[*logbook.notes, *description.notes, *_notes(estimate, description, question)],
         not_measured=["nothing ran on a GPU: this is an estimate, run the command on the card for a proof"],
         recommendations=[_recommend(question, largest, span, estimate)],
         device="cuda",

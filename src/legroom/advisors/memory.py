@@ -78,7 +78,7 @@ def advise_memory(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
         job=logbook.head.job,
         machine=logbook.head.machine,
         seconds=logbook.seconds(),
-        notes=[*logbook.notes, *_notes(description, question, measured, largest, high)],
+        notes=[*logbook.notes, *description.notes, *_notes(description, question, measured, request, high)],
         not_measured=_not_measured(question, description),
         recommendations=[_recommend(question, request, peaks, high)],
         device=question.device,
@@ -133,11 +133,11 @@ def _fits(result: PhasePeaks, question: MemoryQuestion) -> bool:
 
 
 def law_of(measured: Measured, samples: str) -> MemoryLaw:
-    """The law through the probes, proofs left out: those ran with another allocator setting."""
+    """The law through the probes; proofs and sizes run anew are left out: those ran with another allocator setting."""
     points = sorted(
         (request.batch_size, result.phase_bytes)
         for request, result in measured
-        if not request.proof and request.samples == samples and result.outcome == "measured"
+        if not (request.proof or request.anew) and request.samples == samples and result.outcome == "measured"
     )
     return fit_memory(points)
 
@@ -198,9 +198,10 @@ def _typical(measured: Measured, question: MemoryQuestion) -> int | None:
 
 
 def _notes(
-    description: JobDescription, question: MemoryQuestion, measured: Measured, largest: int, high: int
+    description: JobDescription, question: MemoryQuestion, measured: Measured, proved: StepPeaks, high: int
 ) -> list[str]:
     notes = []
+    largest = proved.batch_size
     limit = description.num_samples
     if question.up_to_data and limit is not None and largest >= limit:
         more = f"; memory would hold about {high:,}" if high > limit else ""
@@ -213,8 +214,13 @@ def _notes(
             f"Samples differ in size ({format_bytes(small)} to {format_bytes(large)} of {description.num_scanned:,} "
             "looked at); the answer is for a batch of the largest"
         )
-    if question.device != "cpu":
+    if question.device != "cpu" and proved.allocator == "expandable":
         notes.append("Proved with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: set it where you train")
+    elif question.device != "cpu":
+        notes.append(
+            "Proved with torch's default allocator: few huge blocks leave gaps in segments that grow. "
+            "Leave PYTORCH_CUDA_ALLOC_CONF unset where you train"
+        )
     outside = max((result.outside_bytes for _, result in measured), default=0)
     if outside > OUTSIDE_BYTES:
         notes.append(f"The job holds {format_bytes(outside)} of the card outside torch, which no cap on torch bounds")
@@ -246,6 +252,7 @@ def _probe(request: StepPeaks, result: PhasePeaks) -> dict[str, Any]:
         "samples": request.samples,
         "proof": request.proof,
         "accumulation_steps": request.accumulation_steps,
+        "allocator": request.allocator,
         "outcome": result.outcome,
         "peak_bytes": result.training_bytes(),
         "phase_bytes": dict(result.phase_bytes),

@@ -1,5 +1,6 @@
 """What one child has built of the job: data, model, optimizer and the step that joins them."""
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -48,6 +49,14 @@ class Bench:
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise JobRaised("The model has no trainable parameters, so there is nothing to train. Unfreeze some")
         return model
+
+    def forget_model(self) -> None:
+        """Let go of model and optimizer, and of the memory they held: the next question builds new ones."""
+        self.__dict__.pop("model", None)
+        self.__dict__.pop("_optimizer", None)
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def prepare(self) -> None:
         """Build on the host what every question needs."""

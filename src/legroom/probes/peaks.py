@@ -55,6 +55,8 @@ def measure_peaks(request: StepPeaks, bench: Bench, clock: Clock = monotonic) ->
 def _measure(request: StepPeaks, bench: Bench, clock: Clock) -> PhasePeaks:
     device = torch.device(request.device)
     torch.manual_seed(request.seed)
+    if request.anew:
+        bench.forget_model()
     meter = open_meter(request)
     watch = PhaseWatch(meter, bench)
     step = bench.training_step(device, request.precision, watch)

@@ -17,11 +17,12 @@ def prove(
     question: MemoryQuestion,
     training: "Aim",
     evaluating: "Aim",
-    narrow: Callable[[], None] = lambda: None,
+    narrow: Callable[[], MemoryQuestion] | None = None,
 ) -> None:
     """Run the predicted sizes in fresh processes, correcting the prediction by each, until one stands.
 
-    `narrow` is called after a first proof that failed without saying by how much: it may set `training.trusted`.
+    `narrow` is called after a first proof that failed without saying by how much: it may set `training.trusted`, and
+    ask on with another allocator.
     """
     for attempt in range(MAX_PROOFS):
         size = training.aim(question.budget_bytes)
@@ -33,8 +34,8 @@ def prove(
         evaluating.learn(eval_size, peaks.evaluation_phases(), question.budget_bytes)
         if training.settled and evaluating.fits:
             return
-        if attempt == 0 and training.blind:
-            narrow()
+        if attempt == 0 and training.blind and narrow is not None:
+            question = narrow()
 
 
 def prove_accumulation(session: Session, question: MemoryQuestion, largest: int) -> None:

@@ -104,9 +104,8 @@ class Session:
         finally:
             worker.close()
 
-    def warm(self, request: Request) -> None:
+    def warm(self, environment: Mapping[str, str]) -> None:
         """Start the worker of a fresh request that will come, so that it imports and builds while others measure."""
-        environment = request.environment or {}
         self._spares[tuple(environment.items())] = self.engine.start(self.address, environment)
 
     def _drop_shared(self) -> None:

@@ -47,6 +47,7 @@ class FakeMachine:
         limit_bytes: float | None = None,
         reserve_bytes: float = 0.0,
         retries_from: int | None = None,
+        fixed_retries_from: int | None = None,
         gradient_bytes: float = 0.0,
         num_samples: int | None = 10_000,
         largest_loader_batch: int | None = None,
@@ -68,6 +69,8 @@ class FakeMachine:
         """What a GPU's allocator holds above what it hands out."""
         self.retries_from = retries_from
         """The smallest batch that runs only because the allocator asks again."""
+        self.fixed_retries_from = fixed_retries_from or retries_from
+        """The same with torch's default allocator, whose segments do not grow."""
         self.gradient_bytes = gradient_bytes
         """What is held between the passes of one update."""
         self.num_samples, self.largest_loader_batch = num_samples, largest_loader_batch
@@ -126,7 +129,8 @@ class FakeMachine:
             phases["large_evaluation"] = self.fixed_bytes + self.evaluation_share * slope * request.eval_batch_size
         self._refuse(max(phases.values()), self.limit_bytes)
         noisy = {name: int(value + self._random.uniform(0, self.noise_bytes)) for name, value in phases.items()}
-        retried = self.retries_from is not None and request.batch_size >= self.retries_from
+        limit = self.fixed_retries_from if request.allocator == "default" else self.retries_from
+        retried = limit is not None and request.batch_size >= limit
         return PhasePeaks(
             outcome="retried" if retried else "measured",
             phase_bytes=noisy,

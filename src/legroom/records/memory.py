@@ -1,58 +1,10 @@
-"""What is asked of a child and what it reports: frozen records, in bytes and seconds, ready for JSON."""
+"""How much memory a step takes: measured on this machine, or traced."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-QUIET_THREADS = {"OMP_WAIT_POLICY": "passive"}
-"""Idle threads sleep instead of spinning: on a busy machine a small step is then 60 times faster, memory the same."""
-STEADY_MALLOC = {**QUIET_THREADS, "MALLOC_MMAP_THRESHOLD_": "65536"}
-"""glibc then gives every large block back at once, so that a peak does not depend on what ran before.
-
-Measured with this, the slope is stable to 0.1 %; without it, it depends on history. Proofs run without it.
-"""
-EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-"""Segments that grow: what torch reserves nearly equals what it hands out, so larger batches fit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Describe:
-    """Ask what the job is: builds model and data, runs nothing."""
-
-    fresh: ClassVar[bool] = False
-    environment: ClassVar[Mapping[str, str] | None] = None
-    """None: any worker will do."""
-    kind: Literal["describe"] = "describe"
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobDescription:
-    """What a child saw of a job."""
-
-    kind: Literal["job_description"] = "job_description"
-    model_name: str
-    num_parameters: int
-    num_trainable: int
-    parameter_bytes: int
-    num_samples: int | None
-    """None for iterable data of unsaid length."""
-    num_valid_samples: int | None
-    sample_bytes: tuple[int, int, int]
-    """Smallest, median and largest of the samples looked at."""
-    num_scanned: int
-    """How many samples that was."""
-    uneven: bool
-    """Whether samples differ in size, so that the worst batch is larger than the typical one."""
-    own_step: bool
-    own_loader: bool
-    widest_batch: int | None = None
-    """The largest batch the job's own loader gives; None where it has none, or no limit was met."""
-    widest_valid_batch: int | None = None
-    has_score: bool
-    baseline: Mapping[str, Any]
-    """The job's own settings."""
-    torch_version: str
+from legroom.records.environments import EXPANDABLE, QUIET_THREADS, STEADY_MALLOC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +29,8 @@ class StepPeaks:
     """Bytes torch may reserve on a GPU; None leaves it all the card has."""
     allocator: Literal["expandable", "default"] = "expandable"
     """How torch's allocator keeps GPU memory: in segments that grow, or in fixed ones that leave gaps."""
+    anew: bool = False
+    """Build model and optimizer anew first: the order in which a run fills the card decides where gaps are left."""
     seed: int = 0
 
     @property
@@ -107,6 +61,7 @@ class MemoryQuestion:
     """A batch to be made of several passes; None where nobody asks."""
     card: str | None = None
     """Name of the card in question, where one was named."""
+    allocator: Literal["expandable", "default"] = "expandable"
     seed: int = 0
 
     def bucket_bytes(self, num_trainable: int) -> int:
@@ -117,7 +72,12 @@ class MemoryQuestion:
         """The request for that batch size."""
         cap = None if self.device == "cpu" else self.budget_bytes
         plain = StepPeaks(
-            device=self.device, batch_size=batch_size, precision=self.precision, cap_bytes=cap, seed=self.seed
+            device=self.device,
+            batch_size=batch_size,
+            precision=self.precision,
+            cap_bytes=cap,
+            allocator=self.allocator,
+            seed=self.seed,
         )
         return replace(plain, **more)
 
@@ -172,46 +132,6 @@ class PhasePeaks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureDevice:
-    """Ask how fast the device is: matrix products and copies."""
-
-    fresh: ClassVar[bool] = False
-    environment: ClassVar[Mapping[str, str] | None] = None
-    kind: Literal["measure_device"] = "measure_device"
-    device: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceSpeed:
-    """Measured speeds of a device."""
-
-    kind: Literal["device_speed"] = "device_speed"
-    values: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadCard:
-    """Ask how much memory of the GPU a process may have."""
-
-    fresh: ClassVar[bool] = False
-    environment: ClassVar[Mapping[str, str] | None] = EXPANDABLE
-    kind: Literal["read_card"] = "read_card"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CardMemory:
-    """Memory of the GPU as a process sees it once its CUDA context stands."""
-
-    kind: Literal["card_memory"] = "card_memory"
-    name: str
-    total_bytes: int
-    free_bytes: int
-    """What is left for torch: other processes and the context are already off."""
-    capability: int
-    """Major compute capability."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TraceMemory:
     """Ask for an estimate of the memory on a GPU, traced without one."""
 
@@ -231,49 +151,3 @@ class TracedMemory:
 
     kind: Literal["traced_memory"] = "traced_memory"
     estimate: Mapping[str, Any]
-
-
-Request = Describe | StepPeaks | MeasureDevice | ReadCard | TraceMemory
-Result = JobDescription | PhasePeaks | DeviceSpeed | CardMemory | TracedMemory
-REQUESTS: Mapping[str, type[Request]] = {
-    "describe": Describe,
-    "step_peaks": StepPeaks,
-    "measure_device": MeasureDevice,
-    "read_card": ReadCard,
-    "trace_memory": TraceMemory,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted:
-    """The head of a run in a logbook: whose records follow."""
-
-    run: str
-    job: str
-    options: Mapping[str, str]
-    digest: str
-    machine: str
-    command: str
-    legroom_version: str
-    started_at: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One thing asked and answered."""
-
-    run: str
-    request: Request
-    result: Result
-    seconds: float
-    at: str
-
-
-def request_from(data: Mapping[str, Any]) -> Request:
-    """The request a mapping describes."""
-    return REQUESTS[data["kind"]](**data)
-
-
-def to_json(record: Any) -> dict[str, Any]:
-    """A record as plain mappings, lists and numbers."""
-    return asdict(record)

@@ -4,7 +4,7 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-WORKLOADS = ("digits",)
+WORKLOADS = ("digits", "mnist-lstm", "ptb-small", "ptb-large")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,12 @@
 """LARS and LAMB against torch's fused SGD and AdamW on ResNet-50's parameters, and as a share of its training step.
 
-python benchmarks/solvers.py            CUDA where there is one, else the CPU
+python benchmarks/solvers.py            CUDA where there is one, else the CPU; under a minute on CUDA
+python benchmarks/solvers.py --check    Triton's kernels against foreach operations in float64 over 20 steps
 """
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable
 
@@ -89,21 +91,73 @@ def interval(values: list[float]) -> str:
     return f"{statistics.median(values):.2f} [{low:.2f}, {high:.2f}]"
 
 
+def with_moving_gradient(optimizer: torch.optim.Optimizer) -> Callable[[], None]:
+    """A step in which one gradient lies elsewhere than before, as after zero_grad(): tables are sent again."""
+    param = optimizer.param_groups[0]["params"][0]
+    other = param.grad.clone()
+
+    def step() -> None:
+        nonlocal other
+        param.grad, other = other, param.grad
+        optimizer.step()
+
+    return step
+
+
+def host_seconds(step: Callable[[], object], device: str) -> float:
+    """Time until a step returns, the device being idle before."""
+    times = []
+    for _ in range(20 if device == "cuda" else 2):
+        synchronize(device)
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
 def compare(name: str, device: str, num_pairs: int, num_steps: int, *, split: bool) -> float:
     """Prints the ratio over interleaved pairs; returns our median seconds."""
-    ours = PAIRS[name][0](make_groups(device, split=split, rival=False))
-    theirs = PAIRS[name][1](make_groups(device, split=split, rival=True))
-    for optimizer in (ours, theirs):
-        seconds_per_step(optimizer.step, device, 5)
+    ours = with_moving_gradient(PAIRS[name][0](make_groups(device, split=split, rival=False)))
+    theirs = PAIRS[name][1](make_groups(device, split=split, rival=True)).step
+    for step in (ours, theirs):
+        seconds_per_step(step, device, 3)
     pairs = [
-        (seconds_per_step(ours.step, device, num_steps), seconds_per_step(theirs.step, device, num_steps))
+        (seconds_per_step(ours, device, num_steps), seconds_per_step(theirs, device, num_steps))
         for _ in range(num_pairs)
     ]
     mine, rival = (statistics.median(column) for column in zip(*pairs, strict=True))
     groups = "weights | biases and norms" if split else "one group"
     ratio = interval([one / other for one, other in pairs])
-    print(f"{name:20} {groups:27} {mine * 1e6:8.0f} us / {rival * 1e6:8.0f} us = {ratio}", flush=True)
+    host = " / ".join(f"{host_seconds(step, device) * 1e6:.0f} us" for step in (ours, theirs))
+    times = f"{mine * 1e6:8.0f} us / {rival * 1e6:8.0f} us = {ratio}"
+    print(f"{name:20} {groups:27} {times}, of the host {host}", flush=True)
     return mine
+
+
+def check(name: str, device: str, num_steps: int) -> bool:
+    """Steps float32 and float64 parameters side by side; whether they end close, and on CUDA without a wait."""
+    torch.manual_seed(0)
+    groups = make_groups(device, split=True, rival=False)
+    exact = [{**group, "params": [nn.Parameter(p.detach().double()) for p in group["params"]]} for group in groups]
+    optimizers = PAIRS[name][0](groups), PAIRS[name][0](exact)
+    pairs = [
+        pair for one, two in zip(groups, exact, strict=True) for pair in zip(one["params"], two["params"], strict=True)
+    ]
+    for index in range(num_steps):
+        for param, other in pairs:
+            param.grad = torch.randn_like(param) * 0.01
+            other.grad = param.grad.double()
+        if device == "cuda" and index:  # the first step compiles
+            torch.cuda.set_sync_debug_mode("error")
+        for optimizer in optimizers:
+            optimizer.step()
+        if device == "cuda":
+            torch.cuda.set_sync_debug_mode("default")
+    worst = max(((param - other).abs().max() / other.abs().max()).item() for param, other in pairs)
+    by_kernels = all(bucket.table for _, buckets in optimizers[0]._buckets.values() for bucket in buckets)
+    path = "Triton's kernels" if by_kernels else "foreach operations (no kernels here)"
+    print(f"{name.split()[0]}: {path} in float32 end within {worst:.1e} of foreach operations in float64")
+    return worst < 1e-5 and (by_kernels or device != "cuda")
 
 
 def training_step(device: str, *, half: bool, batch_size: int) -> Callable[[], None] | None:
@@ -128,13 +182,17 @@ def training_step(device: str, *, half: bool, batch_size: int) -> Callable[[], N
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--pairs", type=int, default=30)
+    parser.add_argument("--check", action="store_true", help="compare results, not times")
+    parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--steps", type=int, default=0, help="steps in a row (default: 50 on CUDA, 2 on the CPU)")
     parser.add_argument("--batch-size", type=int, default=128)
     arguments = parser.parse_args()
     device = arguments.device
     num_steps = arguments.steps or (50 if device == "cuda" else 2)
     print(torch.__version__, torch.cuda.get_device_name() if device == "cuda" else "CPU")
+    if arguments.check:
+        passed = [check(name, device, num_steps=20 if device == "cuda" else 2) for name in PAIRS]
+        sys.exit(0 if all(passed) else 1)
     seconds = {}
     for name in PAIRS:
         compare(name, device, arguments.pairs, num_steps, split=False)
@@ -147,8 +205,8 @@ def main() -> None:
         if step is None:
             print("torchvision is missing: the share of a ResNet-50 training step was not measured.")
             return
-        seconds_per_step(step, device, 5)
-        whole = statistics.median(seconds_per_step(step, device, 5) for _ in range(5))
+        seconds_per_step(step, device, 3)
+        whole = statistics.median(seconds_per_step(step, device, 5) for _ in range(3))
         for name, own in seconds.items():
             share = own / (whole + own)
             precision = "bfloat16 autocast" if half else "float32"

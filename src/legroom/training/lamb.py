@@ -6,7 +6,9 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from legroom.training.trust import Bucket, TrustOptimizer, check_range, laid_out_like, norms, one_where_zero
+from legroom.training import kernels
+from legroom.training.tables import Table
+from legroom.training.trust import Bucket, TrustOptimizer, check_range, trust_rates
 
 
 @final
@@ -55,42 +57,40 @@ class Lamb(TrustOptimizer):
         return {"step": 0, "mean": torch.zeros_like(param), "square": torch.zeros_like(param)}
 
     def update(self, group: dict[str, Any], bucket: Bucket) -> None:
-        """One step. Fused AdamW at rate 1 takes x to (1 - decay) * x - direction; with decay 1 + weight_decay it takes
-        a copy of w to -r in one pass over the moments.
-        """
-        params, views = bucket.params, bucket.views
-        if not group["adapt"]:
-            self._adamw(group, params, params, lr=group["lr"], weight_decay=group["weight_decay"])
-            return
-        torch._foreach_copy_(views, params)
-        self._adamw(group, params, views, lr=1.0, weight_decay=1.0 + group["weight_decay"])
-        weight_norms, update_norms = norms([*params, *views]).chunk(2)
-        ratios = one_where_zero(weight_norms / update_norms, weight_norms, update_norms)
-        bucket.multiply(ratios * group["lr"])
-        torch._foreach_add_(params, views)
+        """One step by foreach operations; a list of factors costs one small kernel a tensor."""
+        params, grads, means, squares = bucket.params, bucket.grads(), bucket.column("mean"), bucket.column("square")
+        m_pull, v_pull, m_share, v_share = pulls_and_shares(group, count_step(bucket))
+        torch._foreach_lerp_(means, grads, m_pull)
+        torch._foreach_lerp_(squares, torch._foreach_mul(grads, grads), v_pull)
+        below = torch._foreach_div(squares, v_share)
+        torch._foreach_sqrt_(below)
+        torch._foreach_add_(below, group["eps"])
+        pushes = list(torch._foreach_div(means, m_share))
+        torch._foreach_div_(pushes, below)
+        torch._foreach_add_(pushes, params, alpha=group["weight_decay"])
+        torch._foreach_mul_(pushes, trust_rates(params, pushes, lr=group["lr"]) if group["adapt"] else group["lr"])
+        torch._foreach_sub_(params, pushes)
 
-    def _adamw(
-        self, group: dict[str, Any], params: list[Tensor], targets: list[Tensor], *, lr: float, weight_decay: float
-    ) -> None:
-        states = [self.state[param] for param in params]
-        for state in states:
-            state["step"] += 1
-        counts = {
-            num: torch.full((), num, dtype=torch.float32, device=params[0].device)
-            for num in {state["step"] for state in states}
-        }
-        torch._fused_adamw_(
-            targets,
-            [laid_out_like(param.grad, param) for param in params if param.grad is not None],
-            [state["mean"] for state in states],
-            [state["square"] for state in states],
-            [],
-            [counts[state["step"]] for state in states],
-            lr=lr,
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            weight_decay=weight_decay,
-            eps=group["eps"],
-            amsgrad=False,
-            maximize=False,
-        )
+    def launch(self, group: dict[str, Any], bucket: Bucket, table: Table) -> None:
+        """One step by at most three kernels. The second pass makes r again from the moments: as quick as to keep it."""
+        m_pull, v_pull, m_share, v_share = pulls_and_shares(group, count_step(bucket))
+        weights, grads, means, squares = table.columns
+        law = m_share, v_share, float(group["eps"]), float(group["weight_decay"])
+        table.launch(kernels.lamb_moments, weights, grads, means, squares, table.sums, m_pull, v_pull, *law)
+        if group["adapt"]:
+            table.set_rates(group["lr"])
+        lr, adapt = float(group["lr"]), group["adapt"]
+        table.launch(kernels.lamb_update, weights, means, squares, table.rates, lr, *law, adapt=adapt)
+
+
+def count_step(bucket: Bucket) -> int:
+    """Counts one more step of each tensor; in a bucket all have taken as many."""
+    for state in bucket.states:
+        state["step"] += 1
+    return int(bucket.states[0]["step"])
+
+
+def pulls_and_shares(group: dict[str, Any], num_steps: int) -> tuple[float, float, float, float]:
+    """1 - b of both moments, and 1 - b^t."""
+    b1, b2 = group["betas"]
+    return 1 - b1, 1 - b2, 1 - b1**num_steps, 1 - b2**num_steps

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from legroom.errors import UsageError
-from legroom.training.trust import Bucket, TrustOptimizer, check_range, norms, one_where_zero
+from legroom.training import kernels
+from legroom.training.tables import Table
+from legroom.training.trust import Bucket, TrustOptimizer, check_range, trust_rates
 
 
 @final
@@ -70,54 +72,36 @@ class Lars(TrustOptimizer):
         return {"momentum": torch.zeros_like(param)}
 
     def update(self, group: dict[str, Any], bucket: Bucket) -> None:
-        """One step: the block takes lr * local * (g + weight_decay * w), which fused SGD then applies."""
-        params, views = bucket.params, bucket.views
-        grads = [grad for param in params if (grad := param.grad) is not None]
-        torch._foreach_copy_(views, grads)
-        if group["weight_decay"]:
-            torch._foreach_add_(views, params, alpha=group["weight_decay"])
+        """One step by foreach operations; a list of factors costs one small kernel a tensor."""
+        params, grads, speeds = bucket.params, bucket.grads(), bucket.column("momentum")
+        pushes = list(torch._foreach_add(grads, params, alpha=group["weight_decay"]))
         if group["adapt"]:
-            bucket.multiply(local_rates(params, grads, group) * group["lr"])
+            options = {name: group[name] for name in ("lr", "eta", "weight_decay", "eps")}
+            torch._foreach_mul_(pushes, trust_rates(params, grads, **options))
         else:
-            bucket.block.mul_(group["lr"])
-        self._descend(group, params, views)
-
-    def _descend(self, group: dict[str, Any], params: list[Tensor], pushes: list[Tensor]) -> None:
-        momentum, nesterov = group["momentum"], group["nesterov"]
-        speeds = [self.state[param]["momentum"] for param in params] if momentum else []
-        if params[0].device.type == "cpu" and params[0].dtype in (torch.bfloat16, torch.float16):
-            descend_by_foreach(params, pushes, speeds, momentum, nesterov)
-            return
-        torch._fused_sgd_(
-            params,
-            pushes,
-            speeds,
-            weight_decay=0.0,
-            momentum=momentum,
-            lr=1.0,
-            dampening=0.0,
-            nesterov=nesterov,
-            maximize=False,
-            is_first_step=False,
-        )
-
-
-def descend_by_foreach(
-    params: list[Tensor], pushes: list[Tensor], speeds: list[Tensor], momentum: float, nesterov: bool
-) -> None:
-    """What fused SGD does, for 16-bit parameters on the CPU: there torch 2.13's kernel leaves them as they were."""
-    if speeds:
-        torch._foreach_mul_(speeds, momentum)
+            torch._foreach_mul_(pushes, group["lr"])
+        torch._foreach_mul_(speeds, group["momentum"])
         torch._foreach_add_(speeds, pushes)
-        if nesterov:
-            torch._foreach_add_(pushes, speeds, alpha=momentum)
-        else:
-            pushes = speeds
-    torch._foreach_sub_(params, pushes)
+        if group["nesterov"]:
+            torch._foreach_add_(pushes, speeds, alpha=group["momentum"])
+        torch._foreach_sub_(params, pushes if group["nesterov"] else speeds)
 
-
-def local_rates(params: list[Tensor], grads: list[Tensor], group: dict[str, Any]) -> Tensor:
-    """The factor of each tensor on the rate, as one vector."""
-    weight_norms, grad_norms = norms([*params, *grads]).chunk(2)
-    below = grad_norms + weight_norms * group["weight_decay"] + group["eps"]
-    return one_where_zero(group["eta"] * weight_norms / below, weight_norms, grad_norms)
+    def launch(self, group: dict[str, Any], bucket: Bucket, table: Table) -> None:
+        """One step by at most three kernels."""
+        lr, momentum, weight_decay = float(group["lr"]), float(group["momentum"]), float(group["weight_decay"])
+        weights, grads, speeds = table.columns
+        if group["adapt"]:
+            table.launch(kernels.lars_sums, weights, grads, table.sums)
+            table.set_rates(lr, group["eta"], weight_decay, group["eps"])
+        table.launch(
+            kernels.lars_update,
+            weights,
+            grads,
+            speeds,
+            table.rates,
+            lr,
+            momentum,
+            weight_decay,
+            adapt=group["adapt"],
+            nesterov=group["nesterov"],
+        )

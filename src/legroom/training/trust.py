@@ -9,11 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 
 from legroom.errors import UsageError
-
-ROW_LENGTH = 256
+from legroom.training.tables import Table, takes
 
 
 def split_parameters(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -35,62 +33,44 @@ def split_parameters(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Bucket:
-    """Parameters of one group, device and dtype, with room for one update of each in a single block.
-
-    A foreach operation takes a list of 0-dim factors only by one kernel a tensor, as shapes differ. In the block each
-    tensor starts on a row of its own, so one broadcast over rows multiplies every tensor by its own factor; views with
-    the shape and strides of the parameters let the fused kernels read and write the same memory.
-    """
+    """Parameters of one group, device, type and count of steps; with a table where Triton's kernels can take them."""
 
     params: list[Tensor]
-    block: Tensor
-    views: list[Tensor]
-    tensor_of_row: Tensor
+    states: list[dict[str, Any]]
+    table: Table | None
 
-    def multiply(self, factors: Tensor) -> None:
-        """Multiplies each tensor of the block by its own factor."""
-        self.block.mul_(factors.index_select(0, self.tensor_of_row).unsqueeze(1))
+    def grads(self) -> list[Tensor]:
+        """Their gradients."""
+        return [grad for param in self.params if (grad := param.grad) is not None]
 
-
-def make_bucket(params: list[Tensor]) -> Bucket:
-    """An empty block for these parameters."""
-    num_rows = [math.ceil(param.numel() / ROW_LENGTH) for param in params]
-    first = params[0]
-    block = torch.zeros(sum(num_rows), ROW_LENGTH, dtype=first.dtype, device=first.device)
-    views, row = [], 0
-    for param, num in zip(params, num_rows, strict=True):
-        views.append(block.as_strided(param.shape, param.stride(), row * ROW_LENGTH))
-        row += num
-    tensor_of_row = torch.arange(len(params)).repeat_interleave(torch.tensor(num_rows))
-    return Bucket(params, block, views, tensor_of_row.to(first.device))
+    def column(self, name: str) -> list[Tensor]:
+        """What the state of each holds under this name."""
+        return [state[name] for state in self.states]
 
 
-def norms(tensors: list[Tensor]) -> Tensor:
-    """The 2-norm of each tensor, as one vector on their device; at least in float32."""
-    dtype = torch.promote_types(tensors[0].dtype, torch.float32)
-    return torch.stack(torch._foreach_norm(tensors, 2, dtype))
+def trust_rates(
+    params: list[Tensor],
+    others: list[Tensor],
+    *,
+    lr: float,
+    eta: float = 1.0,
+    weight_decay: float = 0.0,
+    eps: float = 0.0,
+) -> list[Tensor]:
+    """lr * eta * |w| / (|x| + weight_decay * |w| + eps) for each tensor w and its x; lr where either norm is zero.
 
-
-def one_where_zero(ratios: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """The ratios, with 1 where either of the norms they were made from is zero."""
-    return torch.where(torch.minimum(first, second) > 0, ratios, 1.0)
-
-
-def laid_out_like(tensor: Tensor, param: Tensor) -> Tensor:
-    """The tensor with the strides of the parameter; fused kernels walk raw memory, on the CPU without a check."""
-    if tensor.stride() == param.stride():
-        return tensor
-    # A dimension of size 1 is never walked; autograd leaves any stride there (1x1 convolutions in channels_last).
-    sizes = zip(param.shape, tensor.stride(), param.stride(), strict=True)
-    if all(size == 1 or mine == other for size, mine, other in sizes):
-        return tensor
-    return torch.empty_like(param).copy_(tensor)
+    Norms are float32 at least; nothing waits for the device.
+    """
+    dtype = torch.promote_types(params[0].dtype, torch.float32)
+    weight_norms, other_norms = torch.stack(torch._foreach_norm([*params, *others], 2, dtype)).chunk(2)
+    ratios = eta * weight_norms / (other_norms + weight_decay * weight_norms + eps)
+    return list((torch.where(torch.minimum(weight_norms, other_norms) > 0, ratios, 1.0) * lr).unbind())
 
 
 class TrustOptimizer(torch.optim.Optimizer, abc.ABC):
     """The step LARS and LAMB share; a subclass says what one bucket does.
 
-    Nothing here waits for the device, and the number of kernels does not grow with the number of tensors.
+    Nothing here waits for the device.
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
@@ -107,7 +87,11 @@ class TrustOptimizer(torch.optim.Optimizer, abc.ABC):
 
     @abc.abstractmethod
     def update(self, group: dict[str, Any], bucket: Bucket) -> None:
-        """One step of the parameters of a bucket; each has a gradient."""
+        """One step of the parameters of a bucket, each of which has a gradient, by torch's foreach operations."""
+
+    @abc.abstractmethod
+    def launch(self, group: dict[str, Any], bucket: Bucket, table: Table) -> None:
+        """The same step by Triton's kernels."""
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group; options it does not name are the optimizer's."""
@@ -130,31 +114,39 @@ class TrustOptimizer(torch.optim.Optimizer, abc.ABC):
         for index, group in enumerate(self.param_groups):
             self.check(group)
             for bucket in self._buckets_of(index, group):
-                self.update(group, bucket)
+                if bucket.table is None:
+                    self.update(group, bucket)
+                else:
+                    bucket.table.refresh()
+                    self.launch(group, bucket, bucket.table)
+                    # Autograd must see that they changed: it refuses a backward pass through older values.
+                    torch.autograd.graph.increment_version(bucket.params)
         return loss
 
     def _buckets_of(self, index: int, group: dict[str, Any]) -> list[Bucket]:
         params = [param for param in group["params"] if param.grad is not None]
-        # Parameters may be frozen, or change to channels_last, between two steps.
-        key = [(id(param), param.stride()) for param in params]
+        # Parameters may be frozen, or moved to another type or layout, and states cleared between two steps.
+        key = [id(param) for param in params], [param.data_ptr() for param in params]
         known, buckets = self._buckets.get(index, (None, []))
-        if known != key:
+        if known != key or any(self.state.get(one.params[0]) is not one.states[0] for one in buckets):
             buckets = self._make_buckets(params)
             self._buckets[index] = key, buckets
         return buckets
 
     def _make_buckets(self, params: list[Tensor]) -> list[Bucket]:
+        grouped: dict[Any, tuple[list[Tensor], list[dict[str, Any]]]] = {}
         for param in params:
             check_gradient(param)
-            state = self.state[param] or self.new_state(param)
-            self.state[param] = {
-                name: laid_out_like(value, param) if isinstance(value, Tensor) else value
-                for name, value in state.items()
-            }
-        if not params:
-            return []
-        grouped = _group_tensors_by_device_and_dtype([params])  # type: ignore[list-item]
-        return [make_bucket([p for p in lists[0] if p is not None]) for lists, _ in grouped.values()]
+            state = self.state[param]
+            state.update(state or self.new_state(param))
+            key = takes(param), param.device, param.dtype, state.get("step")
+            members, states = grouped.setdefault(key, ([], []))
+            members.append(param)
+            states.append(state)
+        return [
+            Bucket(members, states, Table(members, states) if key[0] else None)
+            for key, (members, states) in grouped.items()
+        ]
 
 
 def check_parameter(param: Tensor) -> None:

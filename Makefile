@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types install clean
+.PHONY: demo test lint types install browser clean
 
 demo: .venv/installed
 	$(BIN)/legroom plan digits --device cpu
 
-test: lint types
+test: lint types browser
 	$(BIN)/python -m pytest
 
 lint: .venv/installed-dev
@@ -18,6 +18,12 @@ types: .venv/installed-dev
 	$(BIN)/mypy
 
 install: .venv/installed
+
+# Debian's chromium, for the test of the report page; where it cannot be installed, that test is skipped with the reason.
+APT := apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium
+browser:
+	@command -v chromium >/dev/null || $(if $(filter 0,$(shell id -u)),,sudo -n) env DEBIAN_FRONTEND=noninteractive sh -c '$(APT)' >/dev/null \
+	  || echo "chromium could not be installed: the browser test will be skipped"
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "legroom needs Python 3.11 or newer; name one with make PYTHON=python3.12")'

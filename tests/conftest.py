@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+# Before anything imports torch: idle threads that spin make small steps many times slower on busy cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 
 @dataclass(frozen=True)
 class Ran:

@@ -90,8 +90,11 @@ def test_the_public_names_are_these():
         "__version__",
         "jobs",
         "load_job",
+        "loading",
         "machine",
         "memory",
         "plan",
+        "speed",
+        "train",
     }
     assert all(hasattr(legroom, name) for name in legroom.__all__)

@@ -2,7 +2,21 @@
 
 __version__ = "0.1.0"
 
-from legroom.api import jobs, machine, memory, plan
+from legroom.api import jobs, loading, machine, memory, plan, speed, train
 from legroom.job import Job, JobAddress, Score, Settings, load_job
 
-__all__ = ["Job", "JobAddress", "Score", "Settings", "__version__", "jobs", "load_job", "machine", "memory", "plan"]
+__all__ = [
+    "Job",
+    "JobAddress",
+    "Score",
+    "Settings",
+    "__version__",
+    "jobs",
+    "load_job",
+    "loading",
+    "machine",
+    "memory",
+    "plan",
+    "speed",
+    "train",
+]

@@ -2,8 +2,8 @@
 
     python -m legroom.child READ_DESCRIPTOR WRITE_DESCRIPTOR PARENT_PID
 
-One JSON line comes in with the job's address, then one a request. Out go {"beat": phase} while it works and
-{"result": ...} or {"error": ...} at the end. The user's prints go to stdout and stderr, which are not ours.
+One JSON line comes in with the job's address, then one a request. Out go {"beat": phase, "share": done} while it works
+and {"result": ...} or {"error": ...} at the end. The user's prints go to stdout and stderr, which are not ours.
 """
 
 import base64
@@ -22,6 +22,8 @@ from typing import Any
 
 PR_SET_PDEATHSIG = 1
 BEAT_SECONDS = 1.0
+OURS = ("while legroom ", "at index ")
+"""How the notes begin that we add to an error of the job."""
 
 
 def main() -> None:
@@ -68,11 +70,11 @@ class Reporter:
         while content:
             content = content[os.write(self.descriptor, content) :]
 
-    def beat(self, phase: str) -> None:
-        """Say that the job got as far as this phase."""
+    def beat(self, phase: str, share: float | None = None) -> None:
+        """Say that the job got as far as this phase, and what share of the work is done where that is known."""
         if time.monotonic() - self.last_beat > BEAT_SECONDS:
             self.last_beat = time.monotonic()
-            self.send({"beat": phase})
+            self.send({"beat": phase, "share": share})
 
 
 def read_lines(descriptor: int) -> Iterator[dict[str, Any]]:
@@ -113,7 +115,8 @@ def describe_error(error: BaseException) -> dict[str, Any]:
     if _is_out_of_memory(error):
         return {"type": "OutOfMemory", "message": "The job ran out of memory", "details": details}
     first_line = (str(error).splitlines() or [""])[0][:300]
-    message = f"The job raised {type(error).__name__}: {first_line}{_place(error)}"
+    notes = "".join(f", {note}" for note in getattr(error, "__notes__", []) if note.startswith(OURS))
+    message = f"The job raised {type(error).__name__}: {first_line}{_place(error)}{notes}"
     return {"type": "JobRaised", "message": message, "details": details}
 
 

@@ -6,7 +6,8 @@
     │   ├── JobRaised             it raised an exception
     │   ├── JobCrashed            its process ended by itself (a signal, os._exit)
     │   ├── JobHung               it said nothing for longer than the limit
-    │   └── OutOfMemory           it needed more memory than there is
+    │   ├── OutOfMemory           it needed more memory than there is
+    │   └── Diverged              its loss stopped being a number
     └── NothingMeasured       3   the question has no answer here
         └── DoesNotFit            not even the smallest batch fits the budget
 
@@ -54,6 +55,10 @@ class JobHung(JobError):
 
 class OutOfMemory(JobError):
     """The user's code needed more memory than there is."""
+
+
+class Diverged(JobError):
+    """The loss of a training run stopped being a finite number."""
 
 
 class NothingMeasured(LegroomError):

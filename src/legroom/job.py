@@ -80,6 +80,8 @@ class Score:
     """Whether a higher or a lower score is better."""
     finish: Callable[[float], float] | None = None
     """Turns the mean into the score, as math.exp does for perplexity."""
+    chance: float | None = None
+    """The score of a model that learned nothing, where somebody knows it: one that never left it has not trained."""
 
     def __post_init__(self) -> None:
         if self.goal not in ("max", "min"):

@@ -122,7 +122,7 @@ def test_machine_and_jobs_answer(legroom):
     assert machine["speeds"]["cpu"]["copy_bytes_per_second"]["median"] > 1e8
     jobs = legroom("jobs", "--json").json["jobs"]
     assert jobs[0]["name"] == "digits"
-    assert jobs[0]["options"] == {"hidden": "128"}
+    assert jobs[0]["options"]["hidden"] == "128"
 
 
 def test_the_terminal_output_names_the_answer(legroom):

@@ -20,8 +20,8 @@ ROWS = [
     if "error" not in row and row["cell"]["model"] in ("word_lstm", "bigru")
 ]
 TOLERANCE = 0.19
-"""Of the proved batch. Four are met within 13 %, bigru's second proof within 18.1 %; without the allocator's replay they
-were 37 to 72 % too high."""
+"""Of the proved batch. Four are met within 13 %, bigru's second proof within 18.1 %; without the allocator's replay
+they were 37 to 72 % too high."""
 
 
 @pytest.fixture(params=ROWS, ids=lambda row: "-".join(str(value) for value in row["cell"].values()))

@@ -2,7 +2,7 @@
 
 import typer
 
-from legroom.cli import jobs, machine, memory, plan
+from legroom.cli import jobs, loading, machine, memory, plan, report, speed, train, vocabulary
 
 app = typer.Typer(
     name="legroom",
@@ -29,7 +29,7 @@ def _root(
     """Finds the room a PyTorch training run has: measured, explained, proved."""
 
 
-for command in (memory, plan, machine, jobs):
+for command in (memory, speed, loading, plan, train, report, vocabulary, machine, jobs):
     app.command(name=command.__name__.rpartition(".")[2])(command.run)
 
 

@@ -1,6 +1,7 @@
 """What all commands share: their common options, progress, printing, and errors as sentences with exit codes."""
 
 import json as json_library
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,9 +19,12 @@ JobWord = Annotated[
     str, typer.Argument(metavar="JOB", help="file.py:function, package.module:function, or a built-in name.")
 ]
 With = Annotated[list[str], typer.Option("--with", metavar="NAME=VALUE", help="An option of the job; may be repeated.")]
+Data = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder of the job's data sets. (default: LEGROOM_DATA)")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
-Out = Annotated[Path | None, typer.Option(help="Folder of logbook and plan. (default: legroom-out/<job>)")]
-Resume = Annotated[bool, typer.Option("--resume", help="Use what an earlier run measured into the same folder.")]
+Out = Annotated[Path | None, typer.Option(help="Folder of logbook, plan and report. (default: legroom-out/<job>)")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from what an earlier run left in the same folder.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the probes and the time they should take; run none.")]
 Seed = Annotated[int, typer.Option(help="Seed of initialisation and order.")]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds a job may do nothing before it counts as hung.")]
@@ -70,12 +74,14 @@ def _say(
         typer.echo("(--debug shows what the job printed or where it failed)", err=True)
 
 
-def options_of(words: list[str]) -> dict[str, str]:
-    """The options of `--with name=value`."""
+def options_of(words: list[str], data: Path | None = None) -> dict[str, str]:
+    """The options of `--with name=value`; `--data DIR` is short for `--with data=DIR`."""
     for word in words:
         if "=" not in word or word.startswith("="):
             raise UsageError(f"--with {word} has no value. Write --with name=value")
-    return dict(word.split("=", 1) for word in words)
+    if data is not None and not data.is_dir():
+        raise UsageError(f"--data {data} is no folder. Name the one that holds the data sets")
+    return dict(word.split("=", 1) for word in words) | ({"data": str(data.resolve())} if data else {})
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -85,12 +91,34 @@ def print_json(value: dict[str, Any]) -> None:
 
 def print_answer(answer: Any, printer: Callable[["Console", Any], None], *, json: bool) -> None:
     """The answer as JSON, or as the printer draws it."""
+    from legroom.reports.sections import to_json
+
     if json:
-        print_json(answer.to_json())
+        print_json(to_json(answer))
     else:
         from rich.console import Console
 
         printer(Console(), answer)
+
+
+def print_written(path: Path, *, json: bool, quiet: bool) -> None:
+    """Say on stderr where the report is."""
+    if not json and not quiet:
+        typer.echo(f"Wrote {path}", err=True)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Take SIGTERM as Ctrl-C, so that both let a run save before it ends."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from legroom.cli import common
 def run(
     job: common.JobWord = "digits",
     with_: common.With = [],  # noqa: B006  typer reads the default, nobody appends to it
+    data: common.Data = None,
     device: common.Device = "auto",
     memory: common.Memory = None,
     card: common.Card = None,
@@ -29,7 +30,7 @@ def run(
         if dry_run:
             foreseen = api.foresee(
                 job,
-                options=common.options_of(with_),
+                options=common.options_of(with_, data),
                 device=device,
                 memory=memory,
                 card=card,
@@ -40,7 +41,7 @@ def run(
         with common.progress_bar(quiet=quiet) as progress:
             answer, path = api.plan(
                 job,
-                options=common.options_of(with_),
+                options=common.options_of(with_, data),
                 device=device,
                 memory=memory,
                 card=card,
@@ -48,4 +49,5 @@ def run(
                 run=api.Run(out=out, resume=resume, seed=seed, timeout=timeout, progress=progress),
             )
         common.print_answer(answer, print_plan, json=json)
+        common.print_written(api.report_path(job, common.options_of(with_, data), out), json=json, quiet=quiet)
         typer.echo(f"Wrote {path} and {path.with_name('logbook.jsonl')}", err=True)

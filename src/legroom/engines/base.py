@@ -1,17 +1,27 @@
 """The seam between asking and running: an engine starts workers, a worker answers requests."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from legroom.job import JobAddress
 from legroom.records import Request, Result
 
+Listen = Callable[[str, float], None]
+"""Called with what a worker is at and the share of the request that is done, 0 to 1."""
+
+
+def ignore(message: str, share: float) -> None:
+    """Listen to nothing."""
+
 
 class Worker(Protocol):
     """Something that has, or will have, built the job and answers one request after the other."""
 
-    def ask(self, request: Request) -> Result:
-        """The answer; raises an error of the JobError family if the job failed, and the worker is then spent."""
+    def ask(self, request: Request, listen: Listen = ignore) -> Result:
+        """The answer; raises an error of the JobError family if the job failed, and the worker is then spent.
+
+        Ctrl-C during a request that is `interruptible` lets the worker save and answer; a second one ends it.
+        """
         ...
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from legroom.clock import Clock, monotonic
-from legroom.engines.base import Worker
+from legroom.engines.base import Listen, Worker, ignore
 from legroom.errors import JobCrashed, JobHung, OutOfMemory, error_named
 from legroom.job import JobAddress
 from legroom.logbook import result_from
@@ -91,14 +91,29 @@ class LocalWorker:
             }
         )
 
-    def ask(self, request: Request) -> Result:
+    def ask(self, request: Request, listen: Listen = ignore) -> Result:
         """Send the request and wait for its answer, watching for silence, death and hunger."""
         self._send(to_json(request))
+        try:
+            return self._answer(listen)
+        except KeyboardInterrupt:
+            if not getattr(request, "interruptible", False):
+                raise
+            listen("saving", 1.0)
+            self._process.terminate()
+            try:
+                return self._answer(listen)
+            except JobCrashed:  # it had not begun yet, so there was nothing to save
+                raise KeyboardInterrupt from None
+
+    def _answer(self, listen: Listen) -> Result:
         heard = self.clock()
         while True:
             message = self._receive()
             if message is not None:
                 heard = self.clock()
+                if message.get("share") is not None:
+                    listen(message["beat"], message["share"])
                 if "result" in message:
                     return result_from(message["result"])
                 if "error" in message:

@@ -5,7 +5,20 @@
 
 from typing import TYPE_CHECKING
 
-from legroom.records import Describe, MeasureDevice, ReadCard, Request, Result, StepPeaks, TraceMemory
+from legroom.records import (
+    Describe,
+    MeasureDevice,
+    MeasurePadding,
+    RaceLoaders,
+    ReadCard,
+    ReadCold,
+    Request,
+    Result,
+    StepPeaks,
+    TimeSteps,
+    TraceMemory,
+    Train,
+)
 
 if TYPE_CHECKING:
     from legroom.probes.bench import Bench
@@ -30,6 +43,26 @@ def serve(request: Request, bench: "Bench") -> Result:
             from legroom.probes.estimate import estimate_memory
 
             return estimate_memory(request, bench)
+        case TimeSteps():
+            from legroom.probes.step_speed import time_steps
+
+            return time_steps(request, bench)
+        case MeasurePadding():
+            from legroom.probes.padding import measure_padding
+
+            return measure_padding(request, bench)
+        case Train():
+            from legroom.probes.trial import train_job
+
+            return train_job(request, bench)
+        case RaceLoaders():
+            from legroom.probes.loader_race import race_loaders
+
+            return race_loaders(request, bench)
+        case ReadCold():
+            from legroom.probes.cold_read import read_cold
+
+            return read_cold(request, bench)
         case MeasureDevice():
             from legroom.probes.device_peak import measure_device
             from legroom.records import DeviceSpeed

@@ -1,6 +1,7 @@
 """Batches for probes: of any size, from few samples, the largest the data holds or an even spread of them."""
 
 import itertools
+import random
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -59,6 +60,16 @@ class BatchSource:
         while True:
             yield batch
 
+    def shuffled(self, batch_size: int, num_batches: int, seed: int) -> list[Batch]:
+        """Batches drawn at random, as a run draws them: their longest sample, and so their padding, varies."""
+        positions, chance = [position for _, position in self.sizes], random.Random(seed)
+        drawn = [chance.choices(positions, k=batch_size) for _ in range(num_batches)]
+        return [self.collate([self.sample(position) for position in batch]) for batch in drawn]
+
+    def collate(self, samples: list[Any]) -> Batch:
+        """These samples as the job joins them."""
+        return (self.job.collate or default_collate)(samples)
+
     def _own_batches(self, batch_size: int) -> Iterator[Batch]:
         settings = replace(self.job.baseline, batch_size=batch_size, num_workers=0)
         while True:
@@ -93,8 +104,7 @@ class BatchSource:
 
     def _collate(self, batch_size: int, kind: str) -> Batch:
         pool = self._pool(kind)
-        samples = list(itertools.islice(itertools.cycle(pool), batch_size))
-        return (self.job.collate or default_collate)(samples)
+        return self.collate(list(itertools.islice(itertools.cycle(pool), batch_size)))
 
     def _pool(self, kind: str) -> list[Any]:
         if kind == "worst" and self.uneven:
@@ -133,7 +143,14 @@ class BatchSource:
                 yield position, self.job.sample_size(self.dataset, position)
         else:
             for position in _spread(len(self.dataset), NUM_SCANNED):
-                yield position, sample_bytes(self.dataset[position])
+                yield position, sample_bytes(self._read(position))
+
+    def _read(self, position: int) -> Any:
+        try:
+            return self.dataset[position]
+        except Exception as error:
+            error.add_note(f"at index {position} of {self.name}")
+            raise
 
 
 def _spread(length: int, count: int) -> list[int]:

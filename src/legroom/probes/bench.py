@@ -15,11 +15,14 @@ from legroom.job import Job, JobAddress, load_job
 from legroom.probes.batches import BatchSource
 from legroom.training.step import TrainingStep
 
+Beat = Callable[..., None]
+"""Called with what the job is at and, where known, the share that is done."""
+
 
 class Bench:
     """Builds each part of the job once, at first need, and checks it as it comes."""
 
-    def __init__(self, address: JobAddress, beat: Callable[[str], None] = lambda phase: None) -> None:
+    def __init__(self, address: JobAddress, beat: Beat = lambda phase, share=None: None) -> None:
         self.address, self.beat = address, beat
         self.saw_finite_loss = False
 

@@ -47,8 +47,10 @@ class Session:
     def ask(self, request: Request) -> Result:
         """The answer from the logbook, or measured now and written down before this returns."""
         known = self.logbook.recall(request)
-        if known is not None:
-            return known
+        return known if known is not None else self.measure(request)
+
+    def measure(self, request: Request) -> Result:
+        """The answer measured now, whatever the logbook knows, and written down before this returns."""
         started = self.clock()
         result = self._measure(request)
         self.logbook.record(request, result, self.clock() - started)
@@ -92,7 +94,7 @@ class Session:
         if self._shared is None:
             self._environment = self._environment if environment is None else environment
             self._shared = self.engine.start(self.address, self._environment)
-        return self._shared.ask(request)
+        return self._shared.ask(request, self.progress)
 
     def _ask_fresh(self, request: Request) -> Result:
         # Both would hold memory at once, and the proof has to see the machine as training will.
@@ -100,7 +102,7 @@ class Session:
         environment = request.environment or {}
         worker = self._spares.pop(tuple(environment.items()), None) or self.engine.start(self.address, environment)
         try:
-            return worker.ask(request)
+            return worker.ask(request, self.progress)
         finally:
             worker.close()
 

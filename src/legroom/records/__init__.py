@@ -6,40 +6,95 @@ from typing import Any
 
 from legroom.records.environments import EXPANDABLE, QUIET_THREADS, STEADY_MALLOC
 from legroom.records.job import Describe, JobDescription
+from legroom.records.loading import ColdRead, Lane, LaneRate, LoaderRates, LoadingQuestion, RaceLoaders, ReadCold
 from legroom.records.machine import CardMemory, DeviceSpeed, MeasureDevice, ReadCard
 from legroom.records.memory import MemoryQuestion, PhasePeaks, StepPeaks, TracedMemory, TraceMemory
+from legroom.records.speed import (
+    DeviceLoad,
+    MeasurePadding,
+    PaddingSeen,
+    SpeedQuestion,
+    StepTime,
+    StepTimes,
+    TimeSteps,
+)
+from legroom.records.training import Evaluated, Train, Trained
 
 __all__ = [
     "EXPANDABLE",
     "QUIET_THREADS",
     "STEADY_MALLOC",
     "CardMemory",
+    "ColdRead",
     "Describe",
+    "DeviceLoad",
     "DeviceSpeed",
     "Entry",
+    "Evaluated",
     "JobDescription",
+    "Lane",
+    "LaneRate",
+    "LoaderRates",
+    "LoadingQuestion",
     "MeasureDevice",
+    "MeasurePadding",
     "MemoryQuestion",
+    "PaddingSeen",
     "PhasePeaks",
+    "RaceLoaders",
     "ReadCard",
+    "ReadCold",
     "Request",
     "Result",
     "RunStarted",
+    "SpeedQuestion",
     "StepPeaks",
+    "StepTime",
+    "StepTimes",
+    "TimeSteps",
     "TraceMemory",
     "TracedMemory",
+    "Train",
+    "Trained",
     "request_from",
     "to_json",
 ]
 
-Request = Describe | StepPeaks | MeasureDevice | ReadCard | TraceMemory
-Result = JobDescription | PhasePeaks | DeviceSpeed | CardMemory | TracedMemory
+Request = (
+    Describe
+    | StepPeaks
+    | MeasureDevice
+    | ReadCard
+    | TraceMemory
+    | TimeSteps
+    | MeasurePadding
+    | Train
+    | RaceLoaders
+    | ReadCold
+)
+Result = (
+    JobDescription
+    | PhasePeaks
+    | DeviceSpeed
+    | CardMemory
+    | TracedMemory
+    | StepTimes
+    | PaddingSeen
+    | Trained
+    | LoaderRates
+    | ColdRead
+)
 REQUESTS: Mapping[str, type[Request]] = {
     "describe": Describe,
     "step_peaks": StepPeaks,
     "measure_device": MeasureDevice,
     "read_card": ReadCard,
+    "race_loaders": RaceLoaders,
+    "read_cold": ReadCold,
     "trace_memory": TraceMemory,
+    "train": Train,
+    "time_steps": TimeSteps,
+    "measure_padding": MeasurePadding,
 }
 
 

@@ -11,6 +11,7 @@ from legroom.advisors.combine import PlanAnswer
 from legroom.advisors.foresee import Foreseen
 from legroom.advisors.machine import MachineAnswer
 from legroom.advisors.memory import MemoryAnswer
+from legroom.advisors.train import TrainAnswer
 from legroom.answers import Answer
 from legroom.units import format_bytes, format_seconds
 from legroom.workloads import Workload
@@ -22,7 +23,7 @@ def print_memory(console: Console, answer: MemoryAnswer) -> None:
     """The batch that fits, what it takes, and what was tried."""
     place = answer.card or answer.device
     _title(console, answer, f"{place}, {format_bytes(answer.budget_bytes)}{', estimated' if answer.estimate else ''}")
-    _rows(console, _memory_rows(answer))
+    _rows(console, memory_rows(answer))
     if answer.probes:
         console.print()
         _print_probes(console, answer)
@@ -36,7 +37,8 @@ def _print_probes(console: Console, answer: MemoryAnswer) -> None:
     console.print(table)
 
 
-def _memory_rows(answer: MemoryAnswer) -> Iterable[Row]:
+def memory_rows(answer: MemoryAnswer) -> Iterable[Row]:
+    """What was found, a fact a row."""
     because = answer.recommendations[0].because
     yield "largest training batch", _largest(answer), because
     if answer.eval_batch_size is not None:
@@ -98,6 +100,49 @@ def print_foreseen(console: Console, answer: Foreseen) -> None:
 
 def _span(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
+
+
+STOPPED = {
+    "finished": "the run is complete",
+    "target": "target reached",
+    "patience": "no gain for as long as patience allows",
+    "budget": "its seconds are spent",
+    "interrupted": "interrupted; --resume goes on",
+}
+
+
+def print_train(console: Console, answer: TrainAnswer) -> None:
+    """What the run came to, and how it got there."""
+    _title(console, answer, answer.device)
+    _rows(console, train_rows(answer))
+    table = Table("update", "epoch", "seconds", "training loss", "validation loss", "score", title_justify="left")
+    for found in _thinned(answer.evaluations):
+        values = [found["train_loss"], found["loss"], found["score"]]
+        cells = ["" if value is None else f"{value:.5g}" for value in values]
+        table.add_row(f"{found['step']:,}", f"{found['epoch']:.4g}", f"{found['seconds']:.1f}", *cells)
+    console.print()
+    console.print(table)
+    _remarks(console, answer)
+
+
+def train_rows(answer: TrainAnswer) -> Iterable[Row]:
+    """What the run came to, a fact a row."""
+    yield "ended", STOPPED[answer.stopped_because], f"{answer.num_steps:,} updates, {answer.num_epochs:.4g} epochs"
+    if answer.final_score is not None:
+        yield "score", f"{answer.final_score:.5g}", f"best {answer.best_score:.5g}"
+    if answer.final_loss is not None:
+        yield "loss", f"{answer.final_loss:.5g}", ""
+    if answer.seconds_to_target is not None:
+        yield "time to target", format_seconds(answer.seconds_to_target), "start-up left out"
+    yield "speed", f"{answer.samples_per_second:,.0f} samples/s", f"{answer.data_wait_share:.0%} waiting for batches"
+    if answer.checkpoint is not None:
+        yield "checkpoint", answer.checkpoint, ""
+
+
+def _thinned(items: Sequence[Any], most: int = 20) -> Sequence[Any]:
+    """Every so-manyth item, the last always among them."""
+    stride = -(-len(items) // most) or 1
+    return [item for place, item in enumerate(items) if (len(items) - 1 - place) % stride == 0]
 
 
 def print_machine(console: Console, answer: MachineAnswer) -> None:

@@ -2,6 +2,8 @@
 
 from legroom.testing.clock import FakeClock
 from legroom.testing.conformance import check_engine
+from legroom.testing.loaders import FakeLoaders
 from legroom.testing.machine import FakeMachine
+from legroom.testing.steps import FakeSteps
 
-__all__ = ["FakeClock", "FakeMachine", "check_engine"]
+__all__ = ["FakeClock", "FakeLoaders", "FakeMachine", "FakeSteps", "check_engine"]

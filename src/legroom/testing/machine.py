@@ -5,24 +5,33 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from legroom.engines.base import Worker
+from legroom.engines.base import Listen, Worker, ignore
 from legroom.errors import OutOfMemory
 from legroom.job import JobAddress, Settings
 from legroom.records import (
     CardMemory,
     Describe,
     DeviceSpeed,
+    Evaluated,
     JobDescription,
     MeasureDevice,
+    MeasurePadding,
     PhasePeaks,
+    RaceLoaders,
     ReadCard,
+    ReadCold,
     Request,
     Result,
     StepPeaks,
+    TimeSteps,
     TracedMemory,
     TraceMemory,
+    Train,
+    Trained,
 )
 from legroom.testing.clock import FakeClock
+from legroom.testing.loaders import FakeLoaders
+from legroom.testing.steps import FakeSteps
 
 
 class FakeMachine:
@@ -52,6 +61,8 @@ class FakeMachine:
         num_samples: int | None = 10_000,
         largest_loader_batch: int | None = None,
         precision: str = "fp32",
+        loaders: FakeLoaders | None = None,
+        steps: FakeSteps | None = None,
         seed: int = 0,
         clock: FakeClock | None = None,
     ) -> None:
@@ -80,6 +91,8 @@ class FakeMachine:
         self.asked: list[Request] = []
         """Every request that reached a worker, in order."""
         self.num_started = self.num_closed = 0
+        self.loaders = loaders or FakeLoaders()
+        self.steps = steps or FakeSteps()
         self._random = random.Random(seed)
 
     def start(self, address: JobAddress, environment: Mapping[str, str]) -> Worker:
@@ -108,6 +121,18 @@ class FakeMachine:
                 return CardMemory(name="Planted", total_bytes=total, free_bytes=total, capability=9)
             case TraceMemory():
                 return TracedMemory(estimate=self._estimate())
+            case Train():
+                return self._trained(request)
+            case RaceLoaders():
+                self.clock.advance(request.num_rounds * len(request.lanes) * request.window_seconds)
+                return self.loaders.race(request)
+            case ReadCold():
+                return self.loaders.cold(request)
+            case TimeSteps():
+                self.clock.advance(request.seconds)
+                return self.steps.time(request)
+            case MeasurePadding():
+                return self.steps.pad(request)
 
     def _peaks(self, request: StepPeaks) -> PhasePeaks:
         self.clock.advance(0.01 * request.num_steps)
@@ -136,6 +161,28 @@ class FakeMachine:
             phase_bytes=noisy,
             num_repeats=request.num_steps,
             step_seconds=0.01,
+        )
+
+    def _trained(self, request: Train) -> Trained:
+        """A run whose loss falls as 1 / (1 + steps / 100), evaluated once, at its end."""
+        num_steps = request.num_steps or 100
+        self.clock.advance(0.01 * num_steps)
+        loss = 1 / (1 + num_steps / 100)
+        found = Evaluated(
+            step=num_steps, epoch=1.0, seconds=0.01 * num_steps, loss=loss, score=1 - loss, train_loss=loss
+        )
+        return Trained(
+            stopped_because="finished",
+            num_steps=num_steps,
+            num_epochs=1.0,
+            num_samples=num_steps * int(request.settings["batch_size"]),
+            seconds=0.01 * num_steps,
+            samples_per_second=100.0 * int(request.settings["batch_size"]),
+            data_wait_share=0.0,
+            evaluations=[found],
+            last_loss=loss,
+            learning_rate=float(request.settings["learning_rate"]),
+            goal="max",
         )
 
     def _refuse(self, needed_bytes: float, limit_bytes: float | None) -> None:
@@ -179,7 +226,7 @@ class _FakeWorker:
     def __init__(self, machine: FakeMachine) -> None:
         self.machine = machine
 
-    def ask(self, request: Request) -> Result:
+    def ask(self, request: Request, listen: Listen = ignore) -> Result:
         return self.machine.answer(request)
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ def num_bytes(batch: Batch) -> int:
 
 def num_rows(batch: Batch) -> int:
     """Length of the first tensor that has one: how many samples, where the job does not say."""
-    return next((len(tensor) for tensor in tensors_of(batch) if tensor.dim() > 0), 1)
+    return next((tensor.shape[0] for tensor in tensors_of(batch) if tensor.dim() > 0), 1)
 
 
 def move(batch: Batch, device: torch.device) -> Batch:

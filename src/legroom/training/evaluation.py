@@ -1,5 +1,6 @@
 """One pass over held-out batches: loss and score as sums and counts, never a mean of means."""
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,5 +60,8 @@ def _finish(job: Job, loss_sum: float, loss_count: float, score_sum: float, scor
     loss = loss_sum / loss_count if loss_count else None
     score = score_sum / score_count if score_count else None
     if score is not None and job.score is not None and job.score.finish is not None:
-        score = job.score.finish(score)
+        try:
+            score = job.score.finish(score)
+        except OverflowError:  # a perplexity beyond numbers
+            score = math.inf
     return Evaluation(loss=loss, score=score)

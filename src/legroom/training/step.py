@@ -32,7 +32,9 @@ def loss_and_count(returned: Any, batch: Batch) -> tuple[torch.Tensor, Any]:
         raise JobRaised(f"loss returned a {type(mean).__name__}; legroom needs a scalar tensor, or (mean, count)")
     if mean.numel() != 1:
         raise JobRaised(f"loss returned a tensor of shape {tuple(mean.shape)}; legroom needs a scalar: take its mean")
-    return mean.reshape(()), num_rows(batch) if count is None else count
+    # A reshape of what is a scalar already would cost 2 us a step.
+    scalar = mean if mean.dim() == 0 else mean.reshape(())
+    return scalar, num_rows(batch) if count is None else count
 
 
 class TrainingStep:
@@ -78,17 +80,21 @@ class TrainingStep:
         return sum((loss * (count / total) for loss, count in zip(losses, counts, strict=True)), torch.zeros(()))
 
     def _update(self, correction: Any) -> None:
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
         if correction is not None or self.settings.clip_norm is not None:
             self.scaler.unscale_(self.optimizer)
+            self._correct(correction)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def _correct(self, correction: Any) -> None:
+        """Weigh the joined gradients, then clip their norm."""
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
         if correction is not None:
             for parameter in parameters:
                 parameter.grad.mul_(correction)
         if self.settings.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(parameters, self.settings.clip_norm)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
 
     def _run_own_step(self, batch: Batch) -> torch.Tensor:
         moved = move(batch, self.device)

@@ -4,7 +4,19 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-WORKLOADS = ("digits", "mnist-lstm", "ptb-small", "ptb-large")
+WORKLOADS = (
+    "digits",
+    "mnist-lstm",
+    "ptb-small",
+    "ptb-large",
+    "translation",
+    "word-lm",
+    "char-lm",
+    "cifar-resnet18",
+    "image-folder",
+    "video",
+    "speech",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

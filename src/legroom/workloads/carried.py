@@ -1,4 +1,4 @@
-"""A word-level language model whose LSTM state is carried from each batch to the next."""
+"""A language model whose recurrent state is carried from each batch to the next."""
 
 from typing import Any
 
@@ -7,11 +7,12 @@ from torch import nn
 
 from legroom.job import Batch
 
-State = tuple[torch.Tensor, torch.Tensor]
+State = tuple[torch.Tensor, ...]
+"""Of shape (layers, batch, units) each; an LSTM has two."""
 
 
 class CarriedState:
-    """What an LSTM knew at the end of the last batch, cut off from the graph that made it.
+    """What the network knew at the end of the last batch, cut off from the graph that made it.
 
     It also keeps what was known at that batch's beginning: an evaluation asks for the loss and then the score of the
     same batch, and the second reading must start where the first did.
@@ -28,30 +29,42 @@ class CarriedState:
         if first or (state is not None and state[0].shape[1] != words.shape[1]):
             state = None
         # A state read back from a checkpoint may lie on another device; elsewhere this does nothing.
-        self.before = state and (state[0].to(words.device), state[1].to(words.device))
+        self.before = state and tuple(part.to(words.device) for part in state)
         self.row = row
         return self.before
 
     def leave(self, state: State) -> None:
         """Keep the state for the batch below."""
-        self.after = (state[0].detach(), state[1].detach())
+        self.after = tuple(part.detach() for part in state)
 
 
 class LanguageModel(nn.Module):
     """Stacked LSTMs that tell the next word, with dropout between layers only (Zaremba et al. 2014).
 
+    A `reader` of one's own takes the LSTMs' place: called as they are, and started as it was made.
+
     Training and evaluation carry a state each, so that an evaluation amid an epoch does not disturb it. The training
     state is part of `state_dict()`: a run resumed amid an epoch goes on as it would have.
     """
 
-    def __init__(self, num_words: int, hidden: int, num_layers: int, *, dropout: float, spread: float) -> None:
+    def __init__(
+        self,
+        num_words: int,
+        hidden: int,
+        num_layers: int,
+        *,
+        dropout: float,
+        spread: float,
+        reader: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(num_words, hidden)
-        self.reader = nn.LSTM(hidden, hidden, num_layers, dropout=dropout if num_layers > 1 else 0.0)
+        self.reader = reader or nn.LSTM(hidden, hidden, num_layers, dropout=dropout if num_layers > 1 else 0.0)
         self.dropout = nn.Dropout(dropout)
         self.word = nn.Linear(hidden, num_words)
-        for parameter in self.parameters():
-            nn.init.uniform_(parameter, -spread, spread)
+        for part in (self.embedding, *(() if reader else (self.reader,)), self.word):
+            for parameter in part.parameters():
+                nn.init.uniform_(parameter, -spread, spread)
         self.carried = {True: CarriedState(), False: CarriedState()}
         """By whether the model is training."""
 
@@ -62,16 +75,15 @@ class LanguageModel(nn.Module):
         carried.leave(state)
         return self.word(self.dropout(outputs))  # type: ignore[no-any-return]
 
-    def get_extra_state(self) -> dict[str, torch.Tensor | None]:
-        """The carried state of training."""
-        hidden, cell = self.carried[True].after or (None, None)
-        return {"hidden": hidden, "cell": cell}
+    def get_extra_state(self) -> dict[str, list[torch.Tensor]]:
+        """The carried state of training; empty where there is none yet."""
+        return {"state": list(self.carried[True].after or ())}
 
     def set_extra_state(self, state: Any) -> None:
         """Go on from the state, with the batch that comes next."""
         carried = self.carried[True] = CarriedState()
-        if state["hidden"] is not None:
-            carried.leave((state["hidden"], state["cell"]))
+        if state["state"]:
+            carried.leave(tuple(state["state"]))
 
 
 def mean_loss(model: nn.Module, batch: Batch) -> tuple[torch.Tensor, int]:

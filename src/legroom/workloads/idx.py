@@ -2,24 +2,22 @@
 
 import math
 import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from legroom.errors import UsageError
-from legroom.workloads.files import read_bytes
+from legroom.workloads.files import unpack
 
 UNSIGNED_BYTES = 0x08
 """The magic's third byte for data of unsigned bytes, the only kind these sets use."""
-GZIP = b"\x1f\x8b"
 
 
 def read_idx(path: Path, num_dimensions: int, published_at: str) -> torch.Tensor:
     """The file's array of bytes. The magic is two zero bytes, the kind of data and the number of dimensions."""
     source = f"Get it again from {published_at}"
-    content = _unpack(path, source)
+    content = unpack(path, source)
     magic = bytes([0, 0, UNSIGNED_BYTES, num_dimensions])
     if content[:4] != magic[: len(content[:4])]:
         raise UsageError(
@@ -39,14 +37,3 @@ def read_idx(path: Path, num_dimensions: int, published_at: str) -> torch.Tensor
         )
     # bytearray, because torch warns of arrays that may not be written to.
     return torch.from_numpy(np.frombuffer(bytearray(content), np.uint8)[header_bytes:].reshape(shape))
-
-
-def _unpack(path: Path, source: str) -> bytes:
-    """The content, unzipped; of a truncated zip as much as there is, so that its header can tell what is missing."""
-    content = read_bytes(path)
-    if content[:2] != GZIP:
-        return content
-    try:
-        return zlib.decompressobj(wbits=31).decompress(content)
-    except zlib.error as error:
-        raise UsageError(f"{path} is damaged: {error}. {source}") from None

@@ -101,12 +101,12 @@ def _split(path: Path) -> list[str]:
         raise UsageError(f"{path} is no text in UTF-8. Get it again from {PUBLISHED_AT}") from None
 
 
-def make_words(num_words: int) -> torch.Tensor:
+def make_words(num_words: int, num_types: int = NUM_WORDS) -> torch.Tensor:
     """A stand-in of the text's length: frequent and rare words as in language (Zipf), every second half foretold."""
-    partner = np.random.default_rng(0).permutation(NUM_WORDS)
+    partner = np.random.default_rng(0).permutation(num_types)
     chance = np.random.default_rng(num_words)
-    shares = 1 / np.arange(1, NUM_WORDS + 1)
-    words = chance.choice(NUM_WORDS, num_words, p=shares / shares.sum())
+    shares = 1 / np.arange(1, num_types + 1)
+    words = chance.choice(num_types, num_words, p=shares / shares.sum())
     before, after = words[0 : num_words - 1 : 2], words[1::2]
     foretold = chance.random(len(after)) < 0.5
     after[foretold] = partner[before[foretold]]

@@ -1,0 +1,150 @@
+"""How many workers load the data: what the races showed, in numbers to use and sentences to read."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from legroom.advisors.loading_seen import UNSEEN_BYTES, Evidence, evidence_of, law_of, most_workers
+from legroom.advisors.loading_words import loading_not_measured, loading_notes, loading_recommendations
+from legroom.advisors.memory import description_of
+from legroom.answers import Answer
+from legroom.laws.loading import ENOUGH, LoaderLaw, time_shares
+from legroom.logbook import Logbook
+from legroom.records import LaneRate, LoadingQuestion
+
+TABLE_FACTORS = (1, 2, 4, 8, 16)
+"""Batches of the memory table, as multiples of the batch asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadingAnswer(Answer):
+    """Loader settings, what they reach, and what holds them back."""
+
+    device: str
+    batch_size: int
+    num_devices: int
+    num_workers: int
+    """For each device."""
+    prefetch_factor: int
+    pin_memory: bool
+    persistent_workers: bool
+    range: tuple[int, int]
+    """Fewest and most workers measured within 5 % of the best."""
+    samples_per_second: float
+    """Of all devices together."""
+    device_samples_per_second: float
+    """What one device eats when samples already lie on it."""
+    is_fed: bool
+    """Whether the device gets all it can eat, to within 2 %."""
+    bound_by: str
+    shares: dict[str, float]
+    """Of a batch's time: compute, preparation, storage."""
+    max_workers_by_memory: int
+    workers_by_memory: list[dict[str, int]]
+    """The most workers that fit for larger batches (table 3.1 of A. Tripathi, 2019, for this machine)."""
+    worker_bytes: int
+    shared_bytes: int
+    """Of all batches that wait in shared memory."""
+    batch_seconds: dict[str, float]
+    """Step, copy to the device, preparation without workers, one worker's whole batch, transfer between processes."""
+    read_bytes_per_sample: float | None
+    storage_bytes_per_second: float | None
+    law: dict[str, float]
+    points: list[dict[str, Any]]
+    """Every setting raced with the step: workers, prefetch, rate, spread."""
+    settings: dict[str, Any]
+    baseline: dict[str, Any]
+
+
+def advise_loading(logbook: Logbook, question: LoadingQuestion) -> LoadingAnswer:
+    """The answer from what the logbook holds."""
+    description = description_of(logbook.entries)
+    seen = evidence_of(logbook.entries, question)
+    chosen, law = seen.chosen, law_of(seen, question)
+    rate = seen.rates[chosen]
+    shares, bound_by = _shares(seen, rate)
+    is_fed = rate >= ENOUGH * seen.eats
+    parallel = chosen.num_workers > 0
+    worker_bytes = max(one.worker_private_bytes for one in [*seen.load.values(), *seen.together]) or UNSEEN_BYTES
+    baseline = dict(description.baseline)
+    changed = {"num_workers": chosen.num_workers, "prefetch_factor": chosen.prefetch_factor}
+    close = [lane.num_workers for lane, other in seen.rates.items() if other >= 0.95 * max(seen.rates.values())]
+    return LoadingAnswer(
+        job=logbook.head.job,
+        machine=logbook.head.machine,
+        seconds=logbook.seconds(),
+        notes=[*description.notes, *logbook.notes, *loading_notes(seen, question)],
+        not_measured=loading_not_measured(seen, question),
+        recommendations=loading_recommendations(seen, (min(close), max(close))),
+        device=question.device,
+        batch_size=question.batch_size,
+        num_devices=question.num_devices,
+        num_workers=chosen.num_workers,
+        prefetch_factor=chosen.prefetch_factor,
+        pin_memory=question.device != "cpu" and seen.pinning_pays,
+        persistent_workers=parallel,
+        range=(min(close), max(close)),
+        samples_per_second=_all_devices(seen, law, question),
+        device_samples_per_second=seen.eats,
+        is_fed=is_fed,
+        bound_by=bound_by,
+        shares=shares,
+        max_workers_by_memory=most_workers(seen, question, worker_bytes, 1, chosen.prefetch_factor),
+        workers_by_memory=[
+            {
+                "batch_size": factor * question.batch_size,
+                "max_workers": most_workers(seen, question, worker_bytes, factor, chosen.prefetch_factor),
+            }
+            for factor in TABLE_FACTORS
+        ],
+        worker_bytes=worker_bytes,
+        shared_bytes=chosen.num_workers * chosen.prefetch_factor * seen.step.batch_bytes,
+        batch_seconds=_batch_seconds(seen),
+        read_bytes_per_sample=seen.cold.bytes_per_sample if seen.cold and not seen.cold.not_measured else None,
+        storage_bytes_per_second=seen.cold.bytes_per_second if seen.cold and not seen.cold.not_measured else None,
+        law={} if law is None else {name: value for name, value in asdict(law).items() if math.isfinite(value)},
+        points=[_point(one) for one in seen.together],
+        settings={**baseline, **changed, "batch_size": question.batch_size, "num_devices": question.num_devices},
+        baseline=baseline,
+    )
+
+
+def _all_devices(seen: Evidence, law: LoaderLaw | None, question: LoadingQuestion) -> float:
+    """The rate of one device was measured; that of several is bounded by what all loaders together deliver."""
+    chosen, num = seen.chosen, question.num_devices
+    each = seen.rates[chosen]
+    if num == 1 or law is None or chosen.num_workers == 0:
+        return num * each
+    return min(num * each, law.samples_per_second(num * chosen.num_workers))
+
+
+def _shares(seen: Evidence, rate: float) -> tuple[dict[str, float], str]:
+    """Where a batch's time goes, and the largest part."""
+    warm = seen.step.samples_per_batch / rate
+    storage = 0.0
+    if seen.cold is not None and seen.cold.bytes_per_sample > 0:
+        storage = max(0.0, seen.cold.cold_batch_seconds - seen.cold.warm_batch_seconds)
+    shares = time_shares(seen.step.median_seconds, warm, max(warm, seen.step.median_seconds) + storage)
+    return shares, max(shares, key=lambda name: shares[name])
+
+
+def _batch_seconds(seen: Evidence) -> dict[str, float]:
+    inline, one = seen.load.get(0), seen.load.get(1)
+    parts = {"step": seen.step.median_seconds, "copy": seen.step.copy_seconds}
+    if inline is not None:
+        parts["preparation"] = inline.median_seconds
+    if one is not None:
+        parts["one_worker"] = one.median_seconds
+        parts["transfer"] = max(0.0, one.median_seconds - (inline.median_seconds if inline else 0.0))
+    return parts
+
+
+def _point(rate: LaneRate) -> dict[str, Any]:
+    return {
+        **asdict(rate.lane),
+        "samples_per_second": rate.samples_per_second,
+        "median_seconds": rate.median_seconds,
+        "spread": rate.spread,
+        "num_repeats": len(rate.batch_seconds),
+        "wait_seconds": rate.wait_seconds,
+    }

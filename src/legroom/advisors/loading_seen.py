@@ -1,0 +1,105 @@
+"""What a logbook holds about loading, read back as one set of evidence."""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from legroom.errors import NothingMeasured
+from legroom.laws.loading import ENOUGH, LoaderLaw, core_ceiling, fit_loader_law, most_workers_in_memory
+from legroom.laws.race import join_races, pick_cheapest
+from legroom.records import ColdRead, Entry, Lane, LaneRate, LoaderRates, LoadingQuestion, RaceLoaders
+
+UNSEEN_BYTES = 2**25
+"""What a worker is taken to hold where none could be looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the entries of a logbook say about one question."""
+
+    step: LaneRate
+    load: dict[int, LaneRate]
+    together: list[LaneRate]
+    rates: dict[Lane, float]
+    """Rates of all that were raced with the step, on one scale."""
+    cold: ColdRead | None
+    failed: list[LaneRate]
+
+    @property
+    def eats(self) -> float:
+        """Samples per second that the device takes: no less than it took in any race."""
+        return max(self.step.samples_per_second, *self.rates.values())
+
+    @property
+    def pinning_pays(self) -> bool:
+        """Whether pinned memory is no slower than plain memory, where both were raced."""
+        plain = self.rates.get(replace(self.chosen, pin_memory=False), 0.0)
+        return self.rates[self.chosen] >= ENOUGH * plain
+
+    @property
+    def chosen(self) -> Lane:
+        """The cheapest within 2 % of the best; left-alone BLAS threads and unpinned memory are only compared."""
+        ours = {lane: rate for lane, rate in self.rates.items() if lane.blas_threads == 1 and lane.pin_memory}
+        if any(rate.repeats_samples for rate in [*self.load.values(), *self.together]):
+            # A second worker would only repeat what the first gives.
+            ours = {lane: rate for lane, rate in ours.items() if lane.num_workers <= 1} or ours
+        return pick_cheapest(ours, cost=lambda lane: (lane.num_workers, lane.prefetch_factor))
+
+
+def evidence_of(entries: Sequence[Entry], question: LoadingQuestion) -> Evidence:
+    """The races of that question, read back."""
+    seen: dict[str, list[list[LaneRate]]] = {"step": [], "load": [], "together": []}
+    cold = None
+    for entry in entries:
+        request, result = entry.request, entry.result
+        if isinstance(request, RaceLoaders) and isinstance(result, LoaderRates):
+            if (request.device, request.batch_size) == (question.device, question.batch_size):
+                seen[request.what].append(result.lanes)
+        elif isinstance(result, ColdRead):
+            cold = result
+    if not seen["step"] or not seen["together"]:
+        raise NothingMeasured("No loader was measured. legroom loading measures some")
+    together = [rate for race in seen["together"] for rate in race]
+    races = [{rate.lane: rate.samples_per_second for rate in _measured(race)} for race in seen["together"]]
+    load = {rate.lane.num_workers: rate for race in seen["load"] for rate in _measured(race)}
+    return Evidence(
+        step=seen["step"][-1][0],
+        load=load,
+        together=_measured(together),
+        rates=_rescaled(join_races([race for race in races if race]), _measured(together)),
+        cold=cold,
+        failed=[rate for race in (*seen["load"], together) for rate in race if rate.outcome != "measured"],
+    )
+
+
+def _rescaled(rates: dict[Lane, float], seen: Sequence[LaneRate]) -> dict[Lane, float]:
+    """The joined rates on the scale of the middle race, not of the first, which may have met a busy machine."""
+    factor = statistics.median(rate.samples_per_second / rates[rate.lane] for rate in seen)
+    return {lane: factor * rate for lane, rate in rates.items()}
+
+
+def _measured(race: Iterable[LaneRate]) -> list[LaneRate]:
+    return [rate for rate in race if rate.outcome == "measured"]
+
+
+def law_of(seen: Evidence, question: LoadingQuestion) -> LoaderLaw | None:
+    """The law of the loader alone; None where no worker ran."""
+    rates = {num: rate.samples_per_second for num, rate in seen.load.items() if num}
+    if 1 not in rates:
+        return None
+    one = seen.load[1]
+    seconds = [one.worker_cpu_seconds, one.main_cpu_seconds]
+    return fit_loader_law(rates, core_ceiling(question.num_cores, one.samples_per_batch, seconds))
+
+
+def most_workers(
+    seen: Evidence, question: LoadingQuestion, worker_bytes: int, factor: int, prefetch_factor: int
+) -> int:
+    """The most workers for each device that memory holds, at a batch so many times the one asked for."""
+    return most_workers_in_memory(
+        question.available_bytes / question.num_devices,
+        None if question.shm_bytes is None else question.shm_bytes / question.num_devices,
+        worker_bytes=worker_bytes,
+        batch_bytes=factor * seen.step.batch_bytes,
+        prefetch_factor=prefetch_factor,
+    )

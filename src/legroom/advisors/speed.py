@@ -1,0 +1,219 @@
+"""Where a larger batch stops paying: the knee, read off the timings in a logbook and the law through four of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from legroom.advisors.memory import description_of
+from legroom.advisors.speed_seen import Seen, gather
+from legroom.advisors.speed_words import compare, noise_note, odd_sizes_note, padding_note, throttle_note
+from legroom.answers import Answer
+from legroom.errors import NothingMeasured
+from legroom.laws.sizes import NUM_LAW_SIZES, choose_sizes, grid
+from legroom.laws.speed import SpeedLaw, fit_speed, knee_of
+from legroom.logbook import Logbook
+from legroom.plan import Recommendation
+from legroom.records import SpeedQuestion, StepTime, StepTimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedAnswer(Answer):
+    """Seconds a step by batch size, and the batch from which a larger one hardly pays."""
+
+    device: str
+    precision: str
+    rule: str
+    share: float
+    knee_batch_size: int
+    range: tuple[int, int]
+    """Between which the knee lies, by the intervals of law and timings."""
+    best_batch_size: int
+    best_samples_per_second: float
+    largest_batch_size: int
+    largest_because: str
+    """Why no larger one was timed."""
+    points: list[dict[str, Any]]
+    predictions: list[dict[str, Any]]
+    """What the law says of the sizes of the grid."""
+    law: dict[str, Any]
+    flops_per_sample: float | None
+    peak_flops_per_second: float | None
+    """Of matrix products, measured on this device."""
+    padding: dict[str, Any] | None
+    num_samples: int | None
+    """Of an epoch, where its length is known."""
+    settings: dict[str, Any]
+    baseline: dict[str, Any]
+
+
+def advise_speed(logbook: Logbook, question: SpeedQuestion, largest_because: str, notes: Sequence[str]) -> SpeedAnswer:
+    """The answer that the logbook's entries hold."""
+    description = description_of(logbook.entries)
+    seen = gather(logbook, question)
+    law, held_out = law_of(seen.points)
+    sizes = sorted({*grid(seen.points[0].batch_size, seen.points[-1].batch_size), *_sizes(seen.points)})
+    best = max(seen.points, key=lambda point: point.samples_per_second)
+    knee, span = _knee(question, replace(fit_all(seen.points), doubt=law.doubt), seen.points, sizes)
+    baseline = dict(description.baseline)
+    return SpeedAnswer(
+        job=logbook.head.job,
+        machine=logbook.head.machine,
+        seconds=logbook.seconds(),
+        notes=[
+            *logbook.notes,
+            *description.notes,
+            *notes,
+            *compare(_with_knee(seen.points, knee, law), knee, baseline["batch_size"], description.num_samples),
+            *odd_sizes_note(seen.points),
+            *padding_note(seen.padding, law, baseline["batch_size"]),
+            *noise_note(seen.points, span),
+            *seen.device_notes,
+            *throttle_note(seen.points),
+            *seen.refused,
+        ],
+        not_measured=[*seen.times.not_measured, *_not_counted(seen.times), "loading of samples: batches lay ready"],
+        recommendations=[_recommend(question, knee, span, best)],
+        device=question.device,
+        precision=question.precision,
+        rule=question.rule,
+        share=question.share,
+        knee_batch_size=knee,
+        range=span,
+        best_batch_size=best.batch_size,
+        best_samples_per_second=best.samples_per_second,
+        largest_batch_size=seen.points[-1].batch_size,
+        largest_because=largest_because,
+        points=[_point(point, seen, law) for point in seen.points],
+        predictions=[_prediction(law, size) for size in sizes],
+        law=_law_words(law, held_out),
+        flops_per_sample=seen.times.flops_per_sample or None,
+        peak_flops_per_second=seen.peak,
+        padding=None if seen.padding is None else asdict(seen.padding),
+        num_samples=description.num_samples,
+        settings={**baseline, "batch_size": knee, "precision": question.precision},
+        baseline=baseline,
+    )
+
+
+def law_of(points: Sequence[StepTime]) -> tuple[SpeedLaw, list[float]]:
+    """The law through at most four of the sizes, and its relative errors at the others."""
+    seconds = {point.batch_size: point.median_seconds for point in points}
+    chosen = choose_sizes(_plain(list(seconds)), lambda size: seconds[size])
+    law = fit_speed([(size, seconds[size]) for size in chosen])
+    errors = [law.seconds(size) / seconds[size] - 1 for size in seconds if size not in chosen]
+    doubt = max([law.doubt, *map(abs, errors), *(point.spread for point in points)])
+    return replace(law, doubt=doubt), errors
+
+
+def fit_all(points: Sequence[StepTime]) -> SpeedLaw:
+    """The law through every size of the grid that was timed: what the knee is read from."""
+    plain = _plain(_sizes(points))
+    return fit_speed([(point.batch_size, point.median_seconds) for point in points if point.batch_size in plain])
+
+
+def _plain(sizes: Sequence[int]) -> Sequence[int]:
+    """Sizes of the grid; those beside powers of two may run by other kernels."""
+    plain = [size for size in sizes if size in grid(sizes[0], sizes[-1])]
+    return plain if len(plain) >= NUM_LAW_SIZES else sizes
+
+
+def _knee(
+    question: SpeedQuestion, law: SpeedLaw, points: Sequence[StepTime], sizes: Sequence[int]
+) -> tuple[int, tuple[int, int]]:
+    if question.rule == "utilisation":
+        return _busy_enough(question, points)
+    measured = {point.batch_size: point for point in points}
+
+    def seconds(size: int) -> tuple[float, float, float]:
+        point = measured.get(size)
+        if point is not None:
+            return (point.interval[0], point.median_seconds, point.interval[1])
+        low, high = law.interval(size)
+        return (low, law.seconds(size), high)
+
+    best = max(point.samples_per_second for point in points)
+    fast, middle, slow = (
+        next((size for size in sizes if size / seconds(size)[end] >= question.share * best), sizes[-1])
+        for end in (0, 1, 2)
+    )
+    return middle, (fast, slow)
+
+
+def _busy_enough(question: SpeedQuestion, points: Sequence[StepTime]) -> tuple[int, tuple[int, int]]:
+    """The smallest size timed that keeps the device within the share of the busiest it was."""
+    shares = {p.batch_size: p.load.utilisation for p in points if p.load.utilisation is not None}
+    if not shares:
+        raise NothingMeasured(
+            "The rule utilisation needs the device's utilisation, and it could not be read here. "
+            "The timings are kept: ask again with --rule throughput --resume"
+        )
+    knee = knee_of(lambda size: shares[size], sorted(shares), question.share)
+    smaller = [size for size in shares if size < knee]
+    return knee, (max(smaller, default=knee), knee)
+
+
+def _recommend(question: SpeedQuestion, knee: int, span: tuple[int, int], best: StepTime) -> Recommendation:
+    what = "samples/s" if question.rule == "throughput" else "device utilisation"
+    because = f"the smallest batch within {question.share:.0%} of the best {what}"
+    if question.rule == "throughput":
+        because += f", {best.samples_per_second:,.0f} at {best.batch_size:,}"
+    return Recommendation(name="knee_batch_size", value=knee, range=span, because=because, evidence=["step_times"])
+
+
+def _point(point: StepTime, seen: Seen, law: SpeedLaw) -> dict[str, Any]:
+    achieved = seen.times.flops_per_sample * point.samples_per_second
+    load: Mapping[str, Any] = asdict(point.load)
+    return {
+        "batch_size": point.batch_size,
+        "median_seconds": point.median_seconds,
+        "interval": point.interval,
+        "spread": point.spread,
+        "num_rounds": point.num_rounds,
+        "num_repeats": point.num_repeats,
+        "samples_per_second": point.samples_per_second,
+        **load,
+        "shares": dict(point.shares),
+        "peak_bytes": point.peak_bytes,
+        "achieved_flops_per_second": achieved or None,
+        "peak_share": achieved / seen.peak if achieved and seen.peak else None,
+        "predicted_seconds": law.seconds(point.batch_size),
+        "in_law": point.batch_size in law.sizes,
+    }
+
+
+def _prediction(law: SpeedLaw, size: int) -> dict[str, Any]:
+    return {
+        "batch_size": size,
+        "seconds": law.seconds(size),
+        "interval": law.interval(size),
+        "samples_per_second": law.samples_per_second(size),
+    }
+
+
+def _law_words(law: SpeedLaw, held_out: Sequence[float]) -> dict[str, Any]:
+    return {
+        **asdict(law),
+        "formula": "floor_seconds * (1 + (B / bend)^sharpness)^(1 / sharpness) * exp(correction(ln B))",
+        "num_held_out": len(held_out),
+        "mean_error": sum(map(abs, held_out)) / len(held_out) if held_out else None,
+        "worst_error": max(map(abs, held_out)) if held_out else None,
+    }
+
+
+def _not_counted(times: StepTimes) -> list[str]:
+    if not times.flops_per_sample:
+        return ["FLOP/s: the operations of this step could not be counted"]
+    if times.uncounted:
+        names = ", ".join(times.uncounted)
+        return [f"the operations of {names}: torch has no formula for them, so FLOP/s are a lower bound"]
+    return []
+
+
+def _with_knee(points: Sequence[StepTime], knee: int, law: SpeedLaw) -> list[StepTime]:
+    """The points, with what the law says of the knee where it was not timed itself."""
+    foretold = StepTime(batch_size=knee, median_seconds=law.seconds(knee), interval=law.interval(knee))
+    return sorted([*points, *([] if knee in _sizes(points) else [foretold])], key=lambda point: point.batch_size)
+
+
+def _sizes(points: Sequence[StepTime]) -> list[int]:
+    return [point.batch_size for point in points]

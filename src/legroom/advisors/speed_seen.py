@@ -1,0 +1,79 @@
+"""The timings a logbook holds, without those that cannot be true."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from legroom.errors import NothingMeasured
+from legroom.logbook import Logbook
+from legroom.records import DeviceSpeed, MeasureDevice, PaddingSeen, SpeedQuestion, StepTime, StepTimes, TimeSteps
+
+TOLERANCE, UNSURE_TOLERANCE = 1.1, 2.0
+"""Above so many times the measured peak a timing is refused; the larger where other processes slowed the peak down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the logbook holds about the question."""
+
+    times: StepTimes
+    points: list[StepTime]
+    """Those that can be true, by size."""
+    refused: list[str]
+    """A sentence for each that cannot."""
+    peak: float | None
+    padding: PaddingSeen | None
+    device_notes: list[str]
+    """What was seen of the device itself, such as other processes on it."""
+
+
+def gather(logbook: Logbook, question: SpeedQuestion) -> Seen:
+    results = [
+        entry.result
+        for entry in logbook.entries
+        if isinstance(entry.request, TimeSteps) and isinstance(entry.result, StepTimes) and entry.request.close
+        if (entry.request.device, entry.request.precision) == (question.device, question.precision)
+    ]
+    if not results:
+        raise NothingMeasured("The logbook holds no timings. Run legroom speed with the same --out first")
+    times = results[-1]
+    device = _device(logbook, question)
+    peak, tolerance = _peak(device, question)
+    ran = sorted((point for point in times.points if point.outcome == "measured"), key=lambda point: point.batch_size)
+    refused = [why for point in ran if (why := why_impossible(point, times.flops_per_sample, peak, tolerance))]
+    points = [point for point in ran if not why_impossible(point, times.flops_per_sample, peak, tolerance)]
+    if not points:
+        raise NothingMeasured(" ".join(refused) or "None of the sizes could be timed. Name smaller ones")
+    padding = [entry.result for entry in logbook.entries if isinstance(entry.result, PaddingSeen)]
+    return Seen(times, points, refused, peak, padding[-1] if padding else None, list(device.get("notes", [])))
+
+
+def _device(logbook: Logbook, question: SpeedQuestion) -> Mapping[str, Any]:
+    """What was measured of the device; empty where nothing was."""
+    found = [
+        entry.result.values
+        for entry in logbook.entries
+        if isinstance(entry.request, MeasureDevice) and isinstance(entry.result, DeviceSpeed)
+        if entry.request.device == question.device
+    ]
+    return found[-1] if found else {}
+
+
+def _peak(device: Mapping[str, Any], question: SpeedQuestion) -> tuple[float | None, float]:
+    """The most FLOP/s seen in any format the step may use, and how far above it a timing is still believed."""
+    # torch rounds fp32 convolutions to TF32 on its own, so an fp32 step may use the faster format.
+    formats = ("fp32", "tf32") if question.precision == "fp32" else ("fp32", "tf32", "bf16", "fp16")
+    rates = [device.get(f"matmul_{name}_flops_per_second") for name in formats]
+    tops = [rate.get("best", rate["median"]) for rate in rates if rate]
+    return max(tops, default=None), UNSURE_TOLERANCE if device.get("notes") else TOLERANCE
+
+
+def why_impossible(point: StepTime, flops_per_sample: float, peak: float | None, tolerance: float = TOLERANCE) -> str:
+    """A sentence where the timing needs more FLOP/s than the device was seen to do; empty where it can be true."""
+    needed = flops_per_sample * point.samples_per_second
+    if peak is None or needed <= tolerance * peak:
+        return ""
+    return (
+        f"The timing at a batch of {point.batch_size:,} was refused: it would need {needed / 1e12:,.3g} TFLOP/s, and "
+        f"this device was measured to do {peak / 1e12:,.3g}. A step that does not wait for the device looks like that"
+    )

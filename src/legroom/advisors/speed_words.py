@@ -1,0 +1,95 @@
+"""What timings mean, as sentences: the knee against other sizes, sizes beside powers of two, padding, throttling."""
+
+from collections.abc import Iterator, Sequence
+
+from legroom.laws.speed import SpeedLaw
+from legroom.records import PaddingSeen, StepTime
+from legroom.units import format_bytes, format_seconds
+
+CLEAR_DIFFERENCE = 0.02
+CLOCK_DRIFT = 0.05
+LITTLE_PADDING = 0.02
+NOISY = 0.1
+"""Half-width of a median's interval, as a share, from which on sizes cannot be ranked."""
+
+
+def compare(points: Sequence[StepTime], knee: int, own: int, num_samples: int | None) -> Iterator[str]:
+    """What the knee costs or gains against the largest batch and against the job's own."""
+    by_size = {point.batch_size: point for point in points}
+    chosen, largest = by_size[knee], points[-1]
+    if knee != largest.batch_size:
+        yield f"Against the largest timed ({largest.batch_size:,}), the knee of {knee:,} {_against(chosen, largest)}"
+    if own in by_size and own != knee:
+        yield f"Against the job's own batch ({own:,}), the knee of {knee:,} {_against(chosen, by_size[own])}"
+    if num_samples is not None:
+        sizes = dict.fromkeys(size for size in (own, knee, largest.batch_size) if size in by_size)
+        times = (f"{format_seconds(num_samples / by_size[size].samples_per_second)} at {size:,}" for size in sizes)
+        yield f"The steps of an epoch of {num_samples:,} samples take {', '.join(times)}; loading is not in it"
+
+
+def _against(chosen: StepTime, other: StepTime) -> str:
+    words = [f"gives {chosen.samples_per_second / other.samples_per_second:.2f} times the samples/s"]
+    if chosen.peak_bytes and abs(other.peak_bytes / chosen.peak_bytes - 1) > CLEAR_DIFFERENCE:
+        words.append(f"a peak memory of {format_bytes(chosen.peak_bytes)} instead of {format_bytes(other.peak_bytes)}")
+    mine, its = chosen.load.joules_per_sample, other.load.joules_per_sample
+    if mine and its:
+        words.append(f"{mine / its:.2f} times the energy a sample")
+    return ", ".join(words)
+
+
+def odd_sizes_note(points: Sequence[StepTime]) -> Iterator[str]:
+    """What a power of two is worth against an odd number and a multiple of 8 right beside it."""
+    by_size = {point.batch_size: point for point in points}
+    for power in (size for size in by_size if size & (size - 1) == 0 and {size - 1, size - 8} <= set(by_size)):
+        rates = [
+            by_size[size].samples_per_second / by_size[power].samples_per_second for size in (power - 8, power - 1)
+        ]
+        noise = max(by_size[size].spread for size in (power, power - 1, power - 8))
+        differs = any(abs(rate - 1) > max(CLEAR_DIFFERENCE, noise) for rate in rates)
+        words = "so choose the faster kind" if differs else "no difference beyond the noise: any size will do"
+        yield (
+            f"Beside the power of two {power:,}, the multiple of 8 {power - 8:,} gives {rates[0]:.2f} and the odd "
+            f"{power - 1:,} {rates[1]:.2f} times its samples/s (noise {noise:.0%}): {words}"
+        )
+
+
+def padding_note(padding: PaddingSeen | None, law: SpeedLaw, batch_size: int) -> Iterator[str]:
+    """How much of the batches is padding, and what other ways to batch would save."""
+    if padding is None:
+        return
+    share = 1 - padding.sample_bytes / padding.shuffled_bytes
+    if share < LITTLE_PADDING:
+        yield "Samples differ in length, but batches hold no padding"
+        return
+    work = 1 - law.floor_seconds / max(law.curve(batch_size), law.floor_seconds)
+    saved = {
+        "batches of like length": 1 - padding.bucketed_bytes / padding.shuffled_bytes,
+        "a budget of bytes a batch": 1 - padding.budget_bytes / padding.shuffled_bytes,
+    }
+    words = " and ".join(f"{name} {value:.0%}" for name, value in saved.items())
+    yield (
+        f"{share:.0%} of a random batch of {batch_size:,} is padding. Of its bytes {words} would save; of its time "
+        f"about {work:.0%} goes with the bytes, so about {work * max(saved.values()):.0%} at best"
+    )
+
+
+def noise_note(points: Sequence[StepTime], span: tuple[int, int]) -> Iterator[str]:
+    """Whether the timings are too uneven to tell sizes apart."""
+    worst = max(points, key=lambda point: point.spread)
+    if worst.spread > NOISY:
+        low, high = span
+        yield (
+            f"Timings vary by up to {worst.spread:.0%} either way (a batch of {worst.batch_size:,}): all that is sure "
+            f"is a knee from {low:,} to {high:,}. Stop other programs, or allow more --seconds"
+        )
+
+
+def throttle_note(points: Sequence[StepTime]) -> Iterator[str]:
+    """Whether the device slowed down while it was measured."""
+    slowed = [f"{point.batch_size:,}" for point in points if point.load.throttled]
+    if slowed:
+        yield f"The device slowed down for heat or power at batches of {', '.join(slowed)}: cooler, it is faster"
+    clocks = [point.load.clock_hertz for point in points if point.load.clock_hertz]
+    if clocks and min(clocks) < (1 - CLOCK_DRIFT) * max(clocks):
+        low, high = min(clocks) / 1e6, max(clocks) / 1e6
+        yield f"The device's clock moved between {low:,.0f} and {high:,.0f} MHz from size to size"

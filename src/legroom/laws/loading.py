@@ -1,0 +1,142 @@
+"""How fast W loader workers deliver, how much host memory they take, and where a batch's time goes.
+
+R(W) = W r / (1 + s (W - 1) + k W (W - 1))          Universal Scalability Law (N. Gunther, 1993)
+R(W) <= cores / c                                   c core seconds a sample, in all processes
+
+r  samples per second of one worker    s  share of the work that waits in line    k  cost of each pair of workers
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+MOST_WORKERS = 256
+ENOUGH = 0.98
+"""Share of the best rate that counts as reached: below 2 % a difference is noise on most machines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderLaw:
+    """The rate of W workers, the device aside."""
+
+    rate: float
+    """Samples per second of one worker."""
+    contention: float = 0.0
+    coherence: float = 0.0
+    ceiling: float = math.inf
+    """Samples per second at which the cores are full."""
+
+    def samples_per_second(self, num_workers: int) -> float:
+        """What that many workers deliver.
+
+        >>> LoaderLaw(rate=100.0, contention=0.1).samples_per_second(4)
+        307.6923076923077
+        """
+        waits = self.contention * (num_workers - 1) + self.coherence * num_workers * (num_workers - 1)
+        return min(num_workers * self.rate / (1 + waits), self.ceiling)
+
+
+def fit_loader_law(rates: Mapping[int, float], ceiling: float = math.inf) -> LoaderLaw:
+    """The law through measured rates: {workers: samples per second}, one worker among them.
+
+    W r / R(W) - 1 is linear in s and k, so two more points give both; neither may be negative.
+
+    >>> law = fit_loader_law({1: 100.0, 2: 181.8, 4: 307.7})
+    >>> round(law.contention, 3), round(law.coherence, 3)
+    (0.1, 0.0)
+    """
+    rate = rates[1]
+    points = [(num - 1, num * (num - 1), num * rate / value - 1) for num, value in sorted(rates.items()) if num > 1]
+    contention, coherence = _least_squares(points)
+    return LoaderLaw(rate=rate, contention=contention, coherence=coherence, ceiling=ceiling)
+
+
+def core_ceiling(num_cores: int, samples_per_batch: float, core_seconds: Sequence[float]) -> float:
+    """Samples per second at which all cores are busy; each batch costs the sum of `core_seconds`.
+
+    >>> core_ceiling(2, 32, [0.012, 0.004])
+    4000.0
+    """
+    return num_cores * samples_per_batch / max(sum(core_seconds), 1e-9)
+
+
+def _least_squares(points: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+    """The smallest sum of squares of y - s a - k b with s, k >= 0."""
+    aa, ab, bb = (sum(point[i] * point[j] for point in points) for i, j in ((0, 0), (0, 1), (1, 1)))
+    ay, by = (sum(point[i] * point[2] for point in points) for i in (0, 1))
+    determinant = aa * bb - ab * ab
+    if len(points) > 1 and determinant > 1e-9 * aa * bb:
+        contention, coherence = (ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant
+        if contention >= 0 and coherence >= 0:
+            return contention, coherence
+        if contention < 0 <= coherence:
+            return 0.0, max(0.0, by / bb)
+    return (max(0.0, ay / aa) if aa else 0.0), 0.0
+
+
+def fewest_workers(law: LoaderLaw, needed: float, most: int = MOST_WORKERS) -> int:
+    """The fewest workers that reach what is needed, or the best there is, to within 2 %.
+
+    >>> fewest_workers(LoaderLaw(rate=100.0), needed=350.0)
+    4
+    >>> fewest_workers(LoaderLaw(rate=100.0, ceiling=190.0), needed=350.0)
+    2
+    """
+    counts = range(1, max(1, most) + 1)
+    target = ENOUGH * min(needed, max(law.samples_per_second(num) for num in counts))
+    return next(num for num in counts if law.samples_per_second(num) >= target)
+
+
+def workers_for_devices(law: LoaderLaw, needed: float, num_devices: int, most: int = MOST_WORKERS) -> int:
+    """Workers for each of several devices whose loaders share one host, by the law of all of them together.
+
+    >>> workers_for_devices(LoaderLaw(rate=100.0, ceiling=1600.0), needed=350.0, num_devices=4)
+    4
+    """
+    return -(-fewest_workers(law, needed * num_devices, most * num_devices) // num_devices)
+
+
+def most_workers_in_memory(
+    available_bytes: float, shm_bytes: float | None, *, worker_bytes: float, batch_bytes: float, prefetch_factor: int
+) -> int:
+    """The most workers that host memory and /dev/shm hold: W (worker + prefetch * batch) <= memory.
+
+    Every batch that waits lies in shared memory, which is host memory too.
+
+    >>> most_workers_in_memory(8 * 2**30, 64 * 2**20, worker_bytes=2**28, batch_bytes=2**24, prefetch_factor=2)
+    2
+    """
+    waiting = prefetch_factor * batch_bytes
+    by_memory = int(available_bytes / max(1.0, worker_bytes + waiting))
+    by_shm = by_memory if shm_bytes is None else int(shm_bytes / max(1.0, waiting))
+    return max(0, min(by_memory, by_shm))
+
+
+def time_shares(compute: float, warm: float, cold: float) -> dict[str, float]:
+    """Where a batch's seconds go, by difference: device alone, plus preparation, plus cold storage.
+
+    J. Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training" (VLDB 2021), section 4.
+
+    >>> time_shares(compute=0.047, warm=0.059, cold=0.1)
+    {'compute': 0.47, 'preparation': 0.12, 'storage': 0.41}
+    """
+    whole = max(compute, warm, cold)
+    preparation = max(0.0, warm - compute)
+    storage = max(0.0, cold - max(warm, compute))
+    shares = {"compute": whole - preparation - storage, "preparation": preparation, "storage": storage}
+    return {name: round(value / whole, 4) for name, value in shares.items()}
+
+
+def thesis_workers(
+    ratios: Sequence[float], *, num_devices: int, memory_bytes: float, sample_bytes: float, largest_batch: int
+) -> tuple[int, int]:
+    """(W, B) by A. Tripathi, "Analysis of Storage Bottlenecks in Deep Learning Models" (2019), eq. 4.13 to 4.17.
+
+    maximise B with W B I < DRAM, t_d <= (t_g / N) W, B <= B_m; `ratios` are t_d / t_g, the larger one counts.
+
+    >>> thesis_workers([2.5, 3.2], num_devices=2, memory_bytes=1e9, sample_bytes=1e6, largest_batch=256)
+    (7, 142)
+    """
+    num_workers = max(1, math.ceil(max(ratios) * num_devices))
+    by_memory = math.ceil(memory_bytes / (num_workers * sample_bytes)) - 1 if sample_bytes else largest_batch
+    return num_workers, max(0, min(largest_batch, by_memory))

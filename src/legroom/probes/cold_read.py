@@ -1,0 +1,102 @@
+"""What storage costs: the same batches with their files in the page cache, then dropped from it."""
+
+import random
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import psutil
+import torch
+from torch.utils.data import IterableDataset
+
+from legroom.clock import Clock, monotonic
+from legroom.probes.bench import Bench
+from legroom.probes.cold_files import cached_share, data_files, drop_from_cache, held_files, recording_opened
+from legroom.probes.lane_failures import LaneFailed
+from legroom.probes.loader_race import consumer
+from legroom.probes.open_lane import OpenLane, open_lane
+from legroom.records import ColdRead, ReadCold
+
+NUM_BATCHES = 8
+"""Batches timed for each pass, beside those that are prepared ahead."""
+RECORD_SECONDS = 1.5
+NO_FILE_SECONDS = 0.2
+"""Samples that open no file for so long are taken to open none."""
+STILL_CACHED = 0.5
+NO_FILE = "storage: no file was read for the samples looked at, so there is nothing to make cold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One run over the chosen samples."""
+
+    batch_seconds: float
+    all_seconds: float
+    read_bytes: int
+
+
+def read_cold(request: ReadCold, bench: Bench, clock: Clock = monotonic) -> ColdRead:
+    """Warm and cold seconds of a batch over the same samples, loader and step together."""
+    dataset = bench.train.dataset
+    if bench.job.loader is not None or isinstance(dataset, IterableDataset):
+        return ColdRead(not_measured="storage: only a map-style data set can be asked for the same samples twice")
+    indices, files = _chosen(request, bench, clock)
+    if not files:
+        return ColdRead(not_measured=NO_FILE)
+    try:
+        warm = _run(request, bench, indices, clock)
+        drop_from_cache(files)
+        share = cached_share(files)
+        if share > STILL_CACHED:
+            reason = f"storage: {share:.0%} of the job's files stayed in memory when they were dropped from the cache"
+            return ColdRead(num_files=len(files), not_measured=reason)
+        cold = _run(request, bench, indices, clock)
+    except LaneFailed as failed:
+        return ColdRead(num_files=len(files), not_measured=f"storage: {failed.reason}")
+    return ColdRead(
+        num_files=len(files),
+        num_samples=len(indices),
+        warm_batch_seconds=warm.batch_seconds,
+        cold_batch_seconds=cold.batch_seconds,
+        bytes_per_sample=cold.read_bytes / len(indices),
+        bytes_per_second=cold.read_bytes / cold.all_seconds,
+    )
+
+
+def _chosen(request: ReadCold, bench: Bench, clock: Clock) -> tuple[list[int], list[str]]:
+    """Samples for whole batches, each read once now, and the files that were read for them."""
+    dataset, batch_size = bench.train.dataset, request.batch_size
+    wanted = batch_size * (NUM_BATCHES + max(1, request.lane.num_workers) * request.lane.prefetch_factor)
+    order = random.Random(request.seed).sample(range(len(dataset)), min(wanted, len(dataset)))
+    started, num_read = clock(), 0
+    held = data_files(held_files())
+    with recording_opened() as opened:
+        for index in order:
+            dataset[index]
+            num_read += 1
+            bench.beat("cold files")
+            spent = clock() - started
+            if spent > NO_FILE_SECONDS and not held and not opened:
+                break
+            if spent > RECORD_SECONDS and num_read >= 3 * batch_size:
+                break
+    return order[: max(1, num_read // batch_size) * batch_size], data_files([*opened, *held])
+
+
+def _run(request: ReadCold, bench: Bench, indices: Sequence[int], clock: Clock) -> Pass:
+    consume = consumer("together", bench, torch.device(request.device), request.precision)
+    read, began = psutil.Process().io_counters().read_bytes, clock()
+    lane = open_lane(request, bench, request.lane, consume, clock, indices)
+    with closing(lane):
+        lane.start()
+        started = clock()
+        num_batches = max(1, len(indices) // request.batch_size - 1)  # the first came when the lane was opened
+        for _ in range(num_batches):
+            consume(lane.take())
+        ended = clock()
+        read = psutil.Process().io_counters().read_bytes - read + _workers_read(lane)
+    return Pass(batch_seconds=(ended - started) / num_batches, all_seconds=ended - began, read_bytes=read)
+
+
+def _workers_read(lane: OpenLane) -> int:
+    return sum(psutil.Process(process.pid).io_counters().read_bytes for process in lane.processes)

@@ -1,0 +1,224 @@
+"""The search for loader settings: three probes fit a law, the few counts it leaves open race with the step."""
+
+from dataclasses import replace
+
+from legroom.errors import JobError, OutOfMemory
+from legroom.laws.loading import (
+    ENOUGH,
+    MOST_WORKERS,
+    LoaderLaw,
+    core_ceiling,
+    fit_loader_law,
+    most_workers_in_memory,
+    workers_for_devices,
+)
+from legroom.laws.race import join_races, pick_cheapest
+from legroom.probes.session import Session
+from legroom.records import Lane, LaneRate, LoaderRates, LoadingQuestion, RaceLoaders, ReadCold
+
+INLINE = Lane(num_workers=0)
+FEW_CORES = 8
+"""On fewer, settings differ by noise of 5 % and more: they get longer turns."""
+WORKER_BYTES = 2**25
+"""What a worker is taken to hold before one has been looked at."""
+HOPELESS = 0.8
+"""Share of the rate expected of others below which loading without workers is not raced."""
+SETTLED = 0.93
+"""A rival below this share of the best is not raced again."""
+MANY_CORES = 1.25
+LARGER = 1.5
+MOST_EXTENSIONS = 4
+
+
+def find_loading(session: Session, question: LoadingQuestion) -> None:
+    """Ask all that the advisor needs; the answers lie in the session's logbook."""
+    search = _Search(session, question)
+    search.measure_parts()
+    search.race_candidates()
+    if question.num_devices == 1:
+        search.extend()
+        search.bisect()
+        search.check()
+    session.progress("cold storage", 0.9)
+    session.ask(
+        ReadCold(
+            device=question.device,
+            batch_size=question.batch_size,
+            precision=question.precision,
+            lane=search.chosen(),
+            seed=question.seed,
+            patience_seconds=question.patience_seconds,
+        )
+    )
+
+
+class _Search:
+    """What is known so far, and the next races."""
+
+    def __init__(self, session: Session, question: LoadingQuestion) -> None:
+        self.session, self.question = session, question
+        few = question.num_cores < FEW_CORES
+        self.window, self.num_rounds = (0.25 if few else 0.2), 3
+        self.races: list[dict[Lane, float]] = []
+        self.most = 0
+        self.step: LaneRate
+        self.parts: dict[int, LaneRate] = {}
+        self.law: LoaderLaw | None = None
+
+    def measure_parts(self) -> None:
+        """The device alone, then the loader alone with 0, 1 and as many workers as there are cores."""
+        self.session.progress("the step alone", 0.1)
+        self.step = self._ask("step", (INLINE,), num_rounds=3)[INLINE]
+        self.most = self._most_workers(WORKER_BYTES)
+        self.session.progress("the loader alone", 0.2)
+        counts = {min(1, self.most), min(self.question.num_cores, self.most)} - {0}
+        # Workers first: what kills one of them would kill the training process, and tell less.
+        lanes = [Lane(num_workers=num) for num in [*sorted(counts), 0]]
+        rates = self._ask("load", tuple(lanes), num_rounds=2)
+        self.parts = {lane.num_workers: rate for lane, rate in rates.items() if rate.outcome == "measured"}
+        workers = {num: rate for num, rate in self.parts.items() if num}
+        if 1 not in workers:
+            self.most = 0
+            return
+        self.most = self._most_workers(max(rate.worker_private_bytes for rate in workers.values()))
+        self.law = fit_loader_law({num: rate.samples_per_second for num, rate in workers.items()}, self._ceiling())
+
+    def _most_workers(self, worker_bytes: int) -> int:
+        question = self.question
+        shm = None if question.shm_bytes is None else question.shm_bytes / question.num_devices
+        most = most_workers_in_memory(
+            question.available_bytes / question.num_devices,
+            shm,
+            worker_bytes=worker_bytes,
+            batch_bytes=self.step.batch_bytes,
+            prefetch_factor=INLINE.prefetch_factor,
+        )
+        return min(most, MOST_WORKERS)
+
+    def _ceiling(self) -> float:
+        """Samples per second at which all cores prepare samples; where the device is the host, they also compute."""
+        one, step = self.parts[1], self.step
+        computing = step.main_cpu_seconds if self.question.device == "cpu" else 0.0
+        seconds = [one.worker_cpu_seconds, one.main_cpu_seconds, computing]
+        return core_ceiling(self.question.num_cores, one.samples_per_batch, seconds)
+
+    def race_candidates(self) -> None:
+        """No workers, where that is not hopeless; what the law says, and some fewer and more."""
+        self.session.progress("loader and step together", 0.4)
+        self._race(tuple(Lane(num_workers=num) for num in self._candidates()))
+
+    def _candidates(self) -> list[int]:
+        if self.law is None or self.most == 0:
+            return [0]
+        needed = self.step.samples_per_second
+        by_law = workers_for_devices(self.law, needed, self.question.num_devices, self.most)
+        best = min(needed, self.law.samples_per_second(by_law))
+        inline = self.parts[0]
+        alone = inline.samples_per_batch / (inline.median_seconds + self.step.median_seconds)
+        if alone >= ENOUGH * needed:
+            return [0, 1]  # nothing can be gained by workers but the last 2 %
+        if self.question.num_devices > 1:
+            return [by_law]  # a race of one device would not show what the others take
+        counts = {by_law // 2, by_law, int(LARGER * by_law) + 1}
+        counts |= {0} if alone >= HOPELESS * best else set()
+        least = 0 if 0 in counts and alone >= HOPELESS * best else 1
+        return sorted({min(max(num, least), self.most) for num in counts})
+
+    def extend(self) -> None:
+        """More workers, as long as the largest count gains."""
+        for _ in range(MOST_EXTENSIONS):
+            rates = join_races(self.races)
+            top = max(rates, key=lambda lane: lane.num_workers)
+            others = [rate for lane, rate in rates.items() if lane != top]
+            gains = ENOUGH * rates[top] > max(others, default=0.0)
+            fed = rates[top] >= ENOUGH * self.step.samples_per_second
+            if top.num_workers >= self.most or top.num_workers == 0 or not gains or fed:
+                return
+            more = min(self.most, int(LARGER * top.num_workers) + 1)
+            self.session.progress(f"{more} workers", 0.55)
+            self._race((top, Lane(num_workers=more)))
+
+    def bisect(self) -> None:
+        """A count between the fewest that is enough and the one below it that is not."""
+        chosen = self.chosen()
+        below = [lane.num_workers for lane in join_races(self.races) if lane.num_workers < chosen.num_workers]
+        middle = (max(below, default=0) + chosen.num_workers) // 2
+        if middle not in (0, chosen.num_workers, *below):
+            self.session.progress(f"{middle} workers", 0.65)
+            self._race((Lane(num_workers=middle), chosen))
+
+    def check(self) -> None:
+        """The choice against those close to it, with more batches ahead, and with BLAS threads left alone."""
+        chosen, rates = self.chosen(), join_races(self.races)
+        rivals = sorted(rates, key=lambda lane: rates[lane], reverse=True)
+        rivals = [lane for lane in rivals if lane != chosen and rates[lane] >= SETTLED * max(rates.values())][:2]
+        variants = self._variants(chosen)
+        if not rivals and not variants:
+            return
+        self.session.progress("checking the choice", 0.75)
+        lanes = (chosen, *rivals, *variants)
+        self._keep(self._ask("together", lanes, num_rounds=self.num_rounds + 1))
+
+    def _variants(self, chosen: Lane) -> list[Lane]:
+        if chosen.num_workers == 0:
+            return []
+        found = []
+        fed = join_races(self.races)[chosen] >= ENOUGH * self.step.samples_per_second
+        if not fed and self._most_workers(WORKER_BYTES) >= 2 * chosen.num_workers:
+            found.append(replace(chosen, prefetch_factor=2 * chosen.prefetch_factor))
+        if self._prepares_on_many_cores():
+            found.append(replace(chosen, blas_threads=None))
+        if self.question.device != "cpu":
+            found.append(replace(chosen, pin_memory=False))
+        return found
+
+    def _prepares_on_many_cores(self) -> bool:
+        """Whether threads work on a batch without workers: more core seconds than seconds, or they get in each other's
+        way, so that a worker with one of them is faster."""
+        inline, one = self.parts[0], self.parts[1]
+        busy = inline.main_cpu_seconds > MANY_CORES * inline.median_seconds
+        return busy or inline.median_seconds > MANY_CORES * one.median_seconds
+
+    def chosen(self) -> Lane:
+        """The cheapest lane within 2 % of the best so far."""
+        return pick_cheapest(join_races(self.races), cost=cost)
+
+    def _race(self, lanes: tuple[Lane, ...]) -> None:
+        self._keep(self._ask("together", lanes, num_rounds=self.num_rounds))
+
+    def _keep(self, measured: dict[Lane, LaneRate]) -> None:
+        failed = [lane.num_workers for lane, rate in measured.items() if rate.outcome != "measured"]
+        if failed:
+            self.most = max(0, min(failed) - 1)
+        rates = {lane: rate.samples_per_second for lane, rate in measured.items() if rate.outcome == "measured"}
+        if rates:
+            self.races.append(rates)
+        elif not self.races:
+            self._keep(self._ask("together", (INLINE,), num_rounds=self.num_rounds))
+
+    def _ask(self, what: str, lanes: tuple[Lane, ...], num_rounds: int) -> dict[Lane, LaneRate]:
+        request = self.question.race(what, lanes, num_rounds=num_rounds, window_seconds=self.window)  # type: ignore[arg-type]
+        result = ask_race(self.session, request)
+        return {rate.lane: rate for rate in result.lanes}
+
+
+def cost(lane: Lane) -> tuple[int, int, bool, bool]:
+    """What a lane costs: processes first, then batches held, then settings that are not ours."""
+    return lane.num_workers, lane.prefetch_factor, lane.blas_threads is None, not lane.pin_memory
+
+
+def ask_race(session: Session, request: RaceLoaders) -> LoaderRates:
+    """The race's rates; errors say at which batch and with which workers."""
+    counts = " and ".join(f"{lane.num_workers}" for lane in request.lanes)
+    what = "The step on" if request.what == "step" else f"With {counts} workers and"
+    try:
+        result = session.ask(request)
+    except OutOfMemory as error:
+        message = f"A batch of {request.batch_size:,} does not fit: {error}. legroom memory finds the largest that does"
+        raise OutOfMemory(message, details=error.details) from None
+    except JobError as error:
+        kept = " What was measured before is kept; --resume goes on from there." if session.logbook.entries else ""
+        message = f"{what} batches of {request.batch_size:,}: {error}.{kept}"
+        raise type(error)(message, details=error.details, facts=error.facts) from None
+    assert isinstance(result, LoaderRates)
+    return result

@@ -1,0 +1,53 @@
+"""Visits several things in rounds, so that a drift of the machine meets all of them alike."""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from legroom.clock import Clock, monotonic
+from legroom.laws.intervals import relative_width
+
+CLOSE = 0.02
+"""Half the interval of a median, as a share of it, at which it is known well enough."""
+OVERRUN = 3.0
+"""How many times the seconds allowed the first rounds may take before they end unfinished."""
+MAX_ROUNDS = 60
+
+Subject = TypeVar("Subject")
+Visit = Callable[[Subject], float]
+"""Measures once; raises to have that subject left out from then on."""
+
+
+def measure_in_rounds(
+    subjects: Sequence[Subject],
+    visit: Visit[Subject],
+    *,
+    seconds: float,
+    min_rounds: int,
+    seed: int = 0,
+    clock: Clock = monotonic,
+    gives_up: tuple[type[BaseException], ...] = (),
+) -> dict[Subject, list[float]]:
+    """What the visits gave, a value a round, until every median is known well or the time is spent.
+
+    A subject whose visit raises one of `gives_up` keeps what it has and is visited no more.
+    """
+    order, started = random.Random(seed), clock()
+    seen: dict[Subject, list[float]] = {subject: [] for subject in subjects}
+    left = list(subjects)
+    for round_number in range(1, MAX_ROUNDS + 1):
+        for subject in order.sample(left, len(left)):
+            try:
+                seen[subject].append(visit(subject))
+            except gives_up:
+                left.remove(subject)
+        spent = clock() - started
+        enough = spent > seconds or known_well([seen[subject] for subject in left])
+        if spent > OVERRUN * seconds or (enough and round_number >= min_rounds):
+            break
+    return seen
+
+
+def known_well(all_values: Iterable[Sequence[float]]) -> bool:
+    """Whether every median's interval is narrow enough."""
+    return all(relative_width(values) <= CLOSE for values in all_values)

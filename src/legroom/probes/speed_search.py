@@ -1,0 +1,86 @@
+"""Times a job's steps: finds the range of sizes, chooses which tell the most, and measures these in rounds."""
+
+from collections.abc import Callable
+
+from legroom.errors import NothingMeasured
+from legroom.laws.sizes import choose_sizes, grid
+from legroom.laws.speed import fit_speed, knee_of
+from legroom.probes.session import Session
+from legroom.probes.size_range import Range, find_range, scout
+from legroom.records import JobDescription, MeasureDevice, MeasurePadding, SpeedQuestion, StepTime
+
+NUM_UTILISATION_SIZES = 14
+NUM_LOOKS = 4
+
+
+def measure_speed(session: Session, question: SpeedQuestion, description: JobDescription) -> Range:
+    """Measure until the logbook holds what the advice needs; returns the range of sizes that can be run."""
+    session.progress("measuring the device", 0.04)
+    session.ask(MeasureDevice(device=question.device))
+    if question.batch_sizes:
+        found, sizes = _named(session, question)
+    else:
+        found = find_range(session, question, description)
+        sizes = _choose(session, question, description, found)
+    session.progress(f"timing {len(sizes)} sizes in rounds", 0.4)
+    session.ask(question.request(tuple(sizes), seconds=question.seconds, close=True))
+    if description.uneven and not description.own_loader:
+        session.progress("collating batches", 0.95)
+        session.ask(MeasurePadding(batch_size=description.baseline["batch_size"], seed=question.seed))
+    return found
+
+
+def _named(session: Session, question: SpeedQuestion) -> tuple[Range, list[int]]:
+    """The sizes the user named that run; each that does not is told."""
+    runs: list[int] = []
+    notes = []
+    for size in sorted(set(question.batch_sizes)):
+        session.progress(f"batch of {size:,}", 0.1)
+        outcome = scout(session, question, size).outcome
+        if outcome == "measured":
+            runs.append(size)
+        else:
+            why = "does not fit the memory" if outcome == "out_of_memory" else "is no batch of the job's own loader"
+            notes.append(f"A batch of {size:,} {why}; the other sizes were timed without it")
+    if not runs:
+        raise NothingMeasured(f"None of the sizes can be run. {notes[0]}. Name smaller ones with --batch-sizes")
+    return Range(runs[0], runs[-1], "no larger one was named", notes), runs
+
+
+def _choose(session: Session, question: SpeedQuestion, description: JobDescription, found: Range) -> list[int]:
+    """Four sizes for the law, those that check it, and the job's own."""
+    sizes, looks = grid(found.low, found.high), dict[int, StepTime]()
+
+    def seconds_at(size: int) -> float:
+        if size not in looks:
+            looks[size] = scout(session, question, size)
+        return looks[size].median_seconds
+
+    chosen = choose_sizes(sizes, seconds_at)
+    knee = _close_in(chosen, sizes, seconds_at, question.share)
+    more = {min(max(description.baseline["batch_size"], found.low), found.high), knee, *odd_sizes(knee, sizes)}
+    if question.rule == "utilisation":
+        more |= set([size for size in sizes if size & (size - 1) == 0][-NUM_UTILISATION_SIZES:])
+    return sorted({*chosen, *more})
+
+
+def _close_in(chosen: list[int], sizes: list[int], seconds_at: Callable[[int], float], share: float) -> int:
+    """The knee by the law; each one foretold is looked at and joins the sizes chosen, until it stays."""
+    for _ in range(NUM_LOOKS):
+        law = fit_speed([(size, seconds_at(size)) for size in chosen])
+        knee = knee_of(law.samples_per_second, sizes, share)
+        if knee in chosen:
+            break
+        chosen.append(knee)
+    return knee
+
+
+def odd_sizes(near: int, sizes: list[int]) -> list[int]:
+    """A power of two near that size, with a multiple of 8 and an odd number right below it.
+
+    >>> odd_sizes(96, [1, 1024]), odd_sizes(4, [1, 1024])
+    ([120, 127, 128], [])
+    """
+    power = 1 << (near - 1).bit_length()
+    power = power if power <= sizes[-1] else power >> 1
+    return [size for size in (power - 8, power - 1, power) if size >= sizes[0]] if power >= 32 else []

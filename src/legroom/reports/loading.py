@@ -1,0 +1,59 @@
+"""The answer about loading as a person reads it in a terminal."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+
+from legroom.advisors.loading import LoadingAnswer
+from legroom.reports.console import Row, _remarks, _rows, _title
+from legroom.units import format_bytes, format_seconds
+
+
+def print_loading(console: Console, answer: LoadingAnswer) -> None:
+    """The settings, what they reach, where the time goes, and what was raced."""
+    devices = f", {answer.num_devices} devices" if answer.num_devices > 1 else ""
+    _title(console, answer, f"{answer.device}, batch {answer.batch_size:,}{devices}")
+    _rows(console, _loading_rows(answer))
+    console.print()
+    table = Table("workers", "ahead", "samples/s", "spread", "waits", "what", title_justify="left")
+    for point in answer.points:
+        what = "BLAS threads left alone" if point["blas_threads"] is None else ""
+        what += "" if point["pin_memory"] else "not pinned"
+        rate, waits = f"{point['samples_per_second']:,.0f}", f"{point['wait_seconds'] / point['median_seconds']:.0%}"
+        ahead = f"{point['prefetch_factor']}" if point["num_workers"] else ""
+        table.add_row(f"{point['num_workers']}", ahead, rate, f"{point['spread']:.0%}", waits, what)
+    console.print(table)
+    _remarks(console, answer)
+
+
+def _loading_rows(answer: LoadingAnswer) -> Iterable[Row]:
+    yield "workers", f"{answer.num_workers}", answer.recommendations[0].because
+    if answer.num_workers:
+        pinned = ", pinned memory" if answer.pin_memory else ""
+        yield "batches ahead", f"{answer.prefetch_factor} a worker", f"persistent workers{pinned}"
+    yield "bound by", answer.bound_by, ", ".join(f"{name} {share:.0%}" for name, share in _by_size(answer))
+    parts = answer.batch_seconds
+    yield "a batch takes", _seconds(parts["step"]), f"on the device alone{_copy(parts)}"
+    if "preparation" in parts:
+        transfer = f"; a worker {_seconds(parts['one_worker'])} with handing it over" if "one_worker" in parts else ""
+        yield "to prepare it", _seconds(parts["preparation"]), f"without workers{transfer}"
+    if answer.read_bytes_per_sample is not None:
+        reached = f"a sample, at {format_bytes(answer.storage_bytes_per_second or 0)}/s from cold storage"
+        yield "reads", format_bytes(answer.read_bytes_per_sample), reached
+    held = f"{format_bytes(answer.worker_bytes)} a worker, {format_bytes(answer.shared_bytes)} waiting in /dev/shm"
+    yield "memory", format_bytes(answer.num_workers * answer.worker_bytes + answer.shared_bytes), held
+    table = ", ".join(f"{row['max_workers']} at {row['batch_size']:,}" for row in answer.workers_by_memory[1:])
+    yield "memory allows", f"{answer.max_workers_by_memory} workers", f"by batch: {table}"
+
+
+def _by_size(answer: LoadingAnswer) -> list[tuple[str, float]]:
+    return sorted(answer.shares.items(), key=lambda item: -item[1])
+
+
+def _copy(parts: dict[str, float]) -> str:
+    return f", {_seconds(parts['copy'])} more to copy" if parts["copy"] else ""
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1000:.2g} ms" if seconds < 0.01 else format_seconds(seconds)

@@ -1,0 +1,146 @@
+"""The report as one offline page: every question the folder knows, drawn from the data that `--json` prints."""
+
+import functools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from legroom.plan import write_atomically
+from legroom.reports.saved import SavedAnswer, read_answers
+from legroom.reports.sections import QUESTIONS
+from legroom.reports.sections.base import Section
+from legroom.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+FILE_NAME = "report.html"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSection:
+    """A section with its circumstances."""
+
+    question: str
+    section: Section
+    settings: list[tuple[str, Any, Any]]
+    """Name, the job's own value, the value found."""
+    notes: list[str]
+    not_measured: list[str]
+    seconds: float
+    machine: str
+    answered_at: str
+    legroom_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """All that the page shows."""
+
+    job: str
+    sections: list[PageSection]
+    notes: list[str]
+
+
+def write_page(folder: Path) -> Path:
+    """Write report.html anew from the answers in the folder, whole or not at all."""
+    path = folder / FILE_NAME
+    write_atomically(path, render_page(gather_page(folder)))
+    return path
+
+
+def gather_page(folder: Path) -> Page:
+    """The newest answer to each question, older ones beside it where the section compares."""
+    answers, notes = read_answers(folder)
+    by_question = [[saved for saved in answers if saved.question is question] for question in QUESTIONS]
+    return Page(job=answers[0].answer.job, sections=[_section(same) for same in by_question if same], notes=notes)
+
+
+def _section(answers: Sequence[SavedAnswer]) -> PageSection:
+    newest, *others = answers
+    answer = newest.answer
+    return PageSection(
+        question=newest.question.name,
+        section=newest.question.section(answer, [saved.answer for saved in others]),
+        settings=_settings(getattr(answer, "baseline", {}), getattr(answer, "settings", {})),
+        notes=answer.notes,
+        not_measured=answer.not_measured,
+        seconds=answer.seconds,
+        machine=answer.machine,
+        answered_at=newest.answered_at,
+        legroom_version=newest.legroom_version,
+    )
+
+
+def _settings(baseline: dict[str, Any], found: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    return [(name, baseline.get(name), value) for name, value in found.items()]
+
+
+def render_page(page: Page) -> str:
+    """The page as HTML."""
+    from plotly.offline import get_plotlyjs
+
+    figures = [asdict(figure) for part in page.sections for figure in part.section.figures]
+    script = get_plotlyjs().replace("</script", "<\\/script")
+    return _template().render(page=page, plotly=script, figures=embed_json(figures))
+
+
+@functools.cache
+def _template() -> "Template":
+    # Imported here: the template engine costs 0.1 s that `legroom --help` should not pay.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("legroom", "reports")
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters["quantity"] = quantity
+    made.filters["took"] = format_seconds
+    return made.get_template("page.html.j2")
+
+
+def embed_json(value: Any) -> str:
+    r"""JSON that a script element may hold: nothing in it can end the element or be read as markup.
+
+    >>> print(embed_json({"job": "</script><b>"}))
+    {"job": "\u003c/script\u003e\u003cb\u003e"}
+    """
+    text = json.dumps(finite(value), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def finite(value: Any) -> Any:
+    """The same value with None for numbers that JSON has no word for."""
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return {name: finite(part) for name, part in value.items()}
+        case list() | tuple():
+            return [finite(part) for part in value]
+    return value
+
+
+def quantity(value: Any, unit: str = "") -> str:
+    """A value as a person reads it.
+
+    >>> quantity(1536, "bytes"), quantity(0.974, "share"), quantity(12345), quantity(None)
+    ('1.5 KiB', '97 %', '12,345', '')
+    """
+    if value is None or value == "":
+        return ""
+    if isinstance(value, str | bool) or not isinstance(value, int | float):
+        return str(value)
+    match unit:
+        case "bytes":
+            return format_bytes(value)
+        case "seconds":
+            return f"{value * 1000:.3g} ms" if value < 0.1 else format_seconds(value)
+        case "share":
+            return f"{value * 100:.0f} %"
+        case "samples/s":
+            return f"{value:,.0f}/s"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"

@@ -1,0 +1,78 @@
+"""Answers kept beside the logbook, so that the report can be written again without measuring."""
+
+import datetime
+import functools
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from legroom.answers import Answer
+from legroom.errors import UsageError
+from legroom.plan import write_atomically
+from legroom.reports.sections import QUESTIONS, Question, question_of, to_json
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+FOLDER_NAME = "answers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedAnswer:
+    """An answer as it was kept."""
+
+    question: Question
+    answer: Answer
+    answered_at: str
+    legroom_version: str
+
+
+def save_answer(folder: Path, answer: Answer) -> None:
+    """Keep the answer; it replaces one to the same question in the same circumstances."""
+    question = question_of(answer)
+    assert question is not None, f"no question is answered by {type(answer).__name__}"
+    now = datetime.datetime.now(datetime.UTC).isoformat()
+    kept = {"question": question.name, "answered_at": now, **to_json(answer)}
+    words = [question.name, *map(str, question.circumstances(answer))]
+    (folder / FOLDER_NAME).mkdir(exist_ok=True)
+    name = re.sub(r"[^a-z0-9.]+", "-", "-".join(words).lower())
+    write_atomically(folder / FOLDER_NAME / f"{name}.json", json.dumps(kept))
+
+
+def read_answers(folder: Path) -> tuple[list[SavedAnswer], list[str]]:
+    """The answers kept in the folder, newest first, and sentences about files that hold none."""
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder {folder}. Name one that a legroom command wrote with --out")
+    found: list[SavedAnswer] = []
+    notes: list[str] = []
+    for path in sorted((folder / FOLDER_NAME).glob("*.json")):
+        try:
+            found.append(_read(json.loads(path.read_text())))
+        except (ValueError, KeyError, TypeError, OSError):
+            notes.append(f"{path.name} holds no answer that this version of legroom can read; ask the question again")
+    if not found:
+        raise UsageError(f"There is no answer in {folder}. Name a folder that a legroom command wrote with --out")
+    return sorted(found, key=lambda saved: saved.answered_at, reverse=True), notes
+
+
+def _read(data: dict[str, Any]) -> SavedAnswer:
+    question = _question(data["question"])
+    return SavedAnswer(
+        question=question,
+        answer=_reader(question.name).validate_python(data),
+        answered_at=data["answered_at"],
+        legroom_version=data["legroom_version"],
+    )
+
+
+def _question(name: str) -> Question:
+    return {question.name: question for question in QUESTIONS}[name]
+
+
+@functools.cache  # a reader takes 30 ms to make
+def _reader(name: str) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(_question(name).kind)

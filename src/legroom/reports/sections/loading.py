@@ -1,0 +1,209 @@
+"""How many workers load the data, as a section: rate and utilisation against workers, and what memory allows."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from legroom.advisors.loading import LoadingAnswer
+from legroom.laws.loading import LoaderLaw, most_workers_in_memory
+from legroom.reports.loading import _loading_rows
+from legroom.reports.sections.base import Axis, Column, Figure, Mark, Section, Series, Table
+from legroom.reports.sections.epochs import epoch_label, epoch_seconds
+from legroom.units import format_bytes
+
+WORKERS = Axis(label="workers")
+HOST_GIBIBYTES = (16, 32, 64, 128)
+"""Host memories of the table of workers."""
+
+
+def section(answer: LoadingAnswer, others: Sequence[LoadingAnswer] = ()) -> Section:
+    """The section; `others` were asked for other batch sizes or devices."""
+    every = sorted([answer, *others], key=lambda one: one.batch_size)
+    return Section(
+        title="How many workers load the data?",
+        summary=_summary(answer),
+        facts=list(_loading_rows(answer)),
+        figures=[_rate(answer), _fed(every), _epoch(every), _shares(answer), *_cached(answer)],
+        tables=[_settings(answer, every), *_by_memory(answer)],
+    )
+
+
+def circumstances(answer: LoadingAnswer) -> tuple[object, ...]:
+    """What tells this answer from others of the same question."""
+    return answer.device, answer.batch_size, answer.num_devices
+
+
+def _summary(answer: LoadingAnswer) -> str:
+    share = answer.samples_per_second / answer.device_samples_per_second
+    who = {0: "No worker is", 1: "1 worker is"}.get(answer.num_workers, f"{answer.num_workers} workers are")
+    best = f"{who} enough" if answer.is_fed else f"{who} best"
+    fed = "all that the device can eat" if answer.is_fed else f"{share:.0%} of what the device could eat"
+    rate = f"{answer.samples_per_second:,.0f} samples/s"
+    return f"{best}: {rate}, {fed}; most of a batch's time is {answer.bound_by}."
+
+
+def _plain(answer: LoadingAnswer) -> list[dict[str, Any]]:
+    """The points that differ in workers and prefetch alone; where a setting was raced twice, the later race counts."""
+    points = {
+        (point["num_workers"], point["prefetch_factor"]): point
+        for point in answer.points
+        if point["blas_threads"] == 1 and point["pin_memory"]
+    }
+    return [points[setting] for setting in sorted(points)]
+
+
+def _best(answer: LoadingAnswer) -> list[dict[str, Any]]:
+    """The fastest point of each number of workers."""
+    best: dict[int, dict[str, Any]] = {}
+    for point in _plain(answer):
+        known = best.get(point["num_workers"])
+        if known is None or point["samples_per_second"] > known["samples_per_second"]:
+            best[point["num_workers"]] = point
+    return list(best.values())
+
+
+def _rate(answer: LoadingAnswer) -> Figure:
+    series = []
+    for ahead in sorted({point["prefetch_factor"] for point in _plain(answer)}):
+        seen = [point for point in _plain(answer) if point["prefetch_factor"] == ahead]
+        series.append(
+            Series(
+                name=f"with the step, {ahead} batches ahead",
+                x=[point["num_workers"] for point in seen],
+                y=[point["samples_per_second"] for point in seen],
+                spread=[point["spread"] for point in seen],
+            )
+        )
+    return Figure(
+        name="loading-rate",
+        title="Samples per second against workers",
+        x=WORKERS,
+        y=Axis(label="rate", unit="samples/s"),
+        series=[*series, *_law(answer)],
+        marks=[
+            Mark(axis="y", value=answer.device_samples_per_second, label="what the device eats"),
+            Mark(axis="x", value=answer.num_workers, label=f"chosen: {answer.num_workers}"),
+        ],
+    )
+
+
+def _law(answer: LoadingAnswer) -> Iterable[Series]:
+    if answer.law:
+        law = LoaderLaw(**answer.law)
+        counts = list(range(1, max(1, *(point["num_workers"] for point in answer.points)) + 1))
+        rates: list[float | None] = [law.samples_per_second(count) for count in counts]
+        yield Series(name="law of the loader alone", x=list(counts), y=rates, style="dashes")
+
+
+def _fed(every: Sequence[LoadingAnswer]) -> Figure:
+    return Figure(
+        name="loading-utilisation",
+        title="Share of the device's own rate against workers",
+        x=WORKERS,
+        y=Axis(label="share of what the device eats", unit="share"),
+        series=[_line(one, [_share(one, point) for point in _best(one)]) for one in every],
+    )
+
+
+def _epoch(every: Sequence[LoadingAnswer]) -> Figure:
+    label = epoch_label(every[0])
+    return Figure(
+        name="loading-epoch",
+        title=f"{label.capitalize()} against workers",
+        x=WORKERS,
+        y=Axis(label=label, unit="seconds"),
+        series=[_line(one, [epoch_seconds(one, point["samples_per_second"]) for point in _best(one)]) for one in every],
+    )
+
+
+def _line(one: LoadingAnswer, values: list[float | None]) -> Series:
+    return Series(name=f"batch {one.batch_size:,}", x=[point["num_workers"] for point in _best(one)], y=values)
+
+
+def _share(one: LoadingAnswer, point: dict[str, Any]) -> float | None:
+    rate: float = point["samples_per_second"]
+    return rate / one.device_samples_per_second if one.device_samples_per_second else None
+
+
+def _shares(answer: LoadingAnswer) -> Figure:
+    return Figure(
+        name="loading-shares",
+        title="Where a batch's time goes when files are read for the first time",
+        x=Axis(label="part"),
+        y=Axis(label="share", unit="share"),
+        series=[Series(name="share", x=list(answer.shares), y=list(answer.shares.values()), style="bars")],
+    )
+
+
+def _cached(answer: LoadingAnswer) -> Iterable[Figure]:
+    """What host memory that holds all files is worth (the thesis' figure 3.8 compares 20 with 128 GB)."""
+    if answer.read_bytes_per_sample and answer.storage_bytes_per_second:
+        cold = min(answer.samples_per_second, answer.storage_bytes_per_second / answer.read_bytes_per_sample)
+        rates = {"files in memory": answer.samples_per_second, "files from storage": cold}
+        yield Figure(
+            name="loading-cache",
+            title=f"{epoch_label(answer).capitalize()}, by where the files lie",
+            x=Axis(label="where"),
+            y=Axis(label=epoch_label(answer), unit="seconds"),
+            series=[
+                Series(
+                    name="time", x=list(rates), y=[epoch_seconds(answer, rate) for rate in rates.values()], style="bars"
+                )
+            ],
+        )
+
+
+def _settings(answer: LoadingAnswer, every: Sequence[LoadingAnswer]) -> Table:
+    """Workers and batch size with time and utilisation (the thesis' tables 5.3 to 5.5)."""
+    pairs = [(one, point) for one in every for point in _plain(one)]
+    return Table(
+        name="loading-settings",
+        title="Every setting run with the step",
+        columns=[
+            Column(label="workers"),
+            Column(label="batches ahead"),
+            Column(label="batch size"),
+            Column(label=epoch_label(answer), unit="seconds"),
+            Column(label="of the device's rate", unit="share"),
+        ],
+        rows=[
+            [
+                point["num_workers"],
+                point["prefetch_factor"] if point["num_workers"] else None,
+                one.batch_size,
+                epoch_seconds(one, point["samples_per_second"]),
+                _share(one, point),
+            ]
+            for one, point in pairs
+        ],
+        chosen=[place for place, (one, point) in enumerate(pairs) if one is answer and _is_chosen(answer, point)],
+    )
+
+
+def _is_chosen(answer: LoadingAnswer, point: dict[str, Any]) -> bool:
+    same = point["num_workers"] == answer.num_workers
+    return same and (answer.num_workers == 0 or point["prefetch_factor"] == answer.prefetch_factor)
+
+
+def _by_memory(answer: LoadingAnswer) -> Iterable[Table]:
+    """The most workers by batch and host memory (the thesis' table 3.1); a batch's bytes are known once workers ran."""
+    rows = [[row["batch_size"], row["max_workers"]] for row in answer.workers_by_memory]
+    columns = [Column(label="batch size"), Column(label="most workers here")]
+    if answer.num_workers and answer.shared_bytes:
+        sample_bytes = answer.shared_bytes / (answer.num_workers * answer.prefetch_factor * answer.batch_size)
+        columns += [Column(label=format_bytes(size * 2**30)) for size in HOST_GIBIBYTES]
+        rows = [[*row, *_most_workers(answer, row[0] * sample_bytes)] for row in rows]
+    if rows:
+        yield Table(name="loading-memory", title="The most workers that host memory holds", columns=columns, rows=rows)
+
+
+def _most_workers(answer: LoadingAnswer, batch_bytes: float) -> list[int]:
+    return [
+        most_workers_in_memory(
+            size * 2**30 / answer.num_devices,
+            None,
+            worker_bytes=answer.worker_bytes,
+            batch_bytes=batch_bytes,
+            prefetch_factor=answer.prefetch_factor,
+        )
+        for size in HOST_GIBIBYTES
+    ]

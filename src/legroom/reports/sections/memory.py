@@ -1,0 +1,121 @@
+"""How large a batch fits, as a section: peaks against the batch, and the same job within other budgets."""
+
+from collections.abc import Iterable, Sequence
+
+from legroom.advisors.memory import MemoryAnswer
+from legroom.reports.console import memory_rows
+from legroom.reports.sections.base import Axis, Column, Figure, Mark, Section, Series, Table
+from legroom.units import format_bytes
+
+PHASES = ("data", "forward", "backward", "update", "evaluation", "reserved")
+
+
+def section(answer: MemoryAnswer, others: Sequence[MemoryAnswer] = ()) -> Section:
+    """The section; `others` were asked for other budgets, cards or precisions."""
+    figures = [_peaks(answer)]
+    if answer.peak_parts:
+        figures.append(_parts(answer))
+    return Section(
+        title="How large a batch fits?",
+        summary=_summary(answer),
+        facts=list(memory_rows(answer)),
+        figures=figures,
+        tables=[_budgets(answer, others)] if others else [],
+    )
+
+
+def circumstances(answer: MemoryAnswer) -> tuple[object, ...]:
+    """What tells this answer from others of the same question."""
+    place = answer.card or answer.device
+    return place, format_bytes(answer.budget_bytes), answer.settings.get("precision", ""), answer.estimate
+
+
+def _summary(answer: MemoryAnswer) -> str:
+    budget = format_bytes(answer.budget_bytes)
+    memory = "host memory" if answer.device == "cpu" else "the GPU's memory"
+    place = f"{answer.card} ({budget})" if answer.card else f"{budget} of {memory}"
+    if answer.estimate:
+        low, high = answer.range
+        return f"A batch of about {answer.max_batch_size:,} ({low:,} to {high:,}) should fit {place}; not proved."
+    return f"A batch of {answer.max_batch_size:,} fits {place}, proved by training steps in a fresh process."
+
+
+def _peaks(answer: MemoryAnswer) -> Figure:
+    return Figure(
+        name="memory-peaks",
+        title="Memory against batch size",
+        x=Axis(label="batch size"),
+        y=Axis(label="peak", unit="bytes"),
+        series=[*_phases(answer), *_tried(answer), _line(answer)],
+        marks=[
+            Mark(axis="y", value=answer.budget_bytes, label=f"budget {format_bytes(answer.budget_bytes)}"),
+            Mark(axis="x", value=answer.max_batch_size, label=f"largest batch {answer.max_batch_size:,}"),
+        ],
+    )
+
+
+def _phases(answer: MemoryAnswer) -> Iterable[Series]:
+    probes = sorted(
+        (probe for probe in answer.probes if probe["outcome"] == "measured" and not probe["proof"]),
+        key=lambda probe: probe["batch_size"],
+    )
+    for phase in PHASES:
+        seen = [probe for probe in probes if phase in probe["phase_bytes"] and probe["samples"] == "worst"]
+        if seen:
+            sizes = [probe["batch_size"] for probe in seen]
+            yield Series(name=phase, x=sizes, y=[probe["phase_bytes"][phase] for probe in seen])
+
+
+def _tried(answer: MemoryAnswer) -> Iterable[Series]:
+    """Proofs that fit, and sizes that did not run: those stand at the budget, as nobody knows what they would take."""
+    proofs = [probe for probe in answer.probes if probe["outcome"] == "measured" and probe["proof"]]
+    if proofs:
+        sizes, peaks = [probe["batch_size"] for probe in proofs], [probe["peak_bytes"] for probe in proofs]
+        yield Series(name="proof", x=sizes, y=peaks, style="points", spread=[probe["spread"] for probe in proofs])
+    failed = [probe["batch_size"] for probe in answer.probes if probe["outcome"] != "measured"]
+    if failed:
+        yield Series(name="did not fit", x=failed, y=[answer.budget_bytes] * len(failed), style="crosses")
+
+
+def _line(answer: MemoryAnswer) -> Series:
+    """The highest line of the law at the batch found, as far as it was asked about."""
+    ends = [0, max(answer.max_batch_size, answer.range[1])]
+    peaks: list[float | None] = [answer.fixed_bytes + answer.bytes_per_sample * size for size in ends]
+    return Series(name="law", x=list(ends), y=peaks, style="dashes")
+
+
+def _parts(answer: MemoryAnswer) -> Figure:
+    names = sorted(answer.peak_parts, key=lambda name: -answer.peak_parts[name])
+    return Figure(
+        name="memory-parts",
+        title=f"What the bytes are at the fullest moment ({answer.peak_phase})",
+        x=Axis(label="part"),
+        y=Axis(label="memory", unit="bytes"),
+        series=[Series(name="bytes", x=names, y=[answer.peak_parts[name] for name in names], style="bars")],
+    )
+
+
+def _budgets(answer: MemoryAnswer, others: Sequence[MemoryAnswer]) -> Table:
+    every = sorted([answer, *others], key=lambda one: one.budget_bytes)
+    return Table(
+        name="memory-budgets",
+        title="The same job within other budgets",
+        columns=[
+            Column(label="where"),
+            Column(label="memory", unit="bytes"),
+            Column(label="precision"),
+            Column(label="largest batch"),
+            Column(label=""),
+        ],
+        rows=[
+            [
+                one.card or one.device,
+                one.budget_bytes,
+                one.settings.get("precision", ""),
+                one.max_batch_size,
+                "estimated" if one.estimate else "proved",
+            ]
+            for one in every
+        ],
+        chosen=[place for place, one in enumerate(every) if one is answer],
+    )

@@ -1,0 +1,74 @@
+"""What a training run came to, as a section: losses and scores over time, and the time of each epoch."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from legroom.advisors.train import TrainAnswer
+from legroom.reports.console import train_rows
+from legroom.reports.sections.base import Axis, Figure, Mark, Section, Series
+from legroom.units import format_seconds
+
+
+def section(answer: TrainAnswer, others: Sequence[TrainAnswer] = ()) -> Section:
+    """The section; a later run replaces an earlier one."""
+    return Section(
+        title="What did training come to?",
+        summary=_summary(answer),
+        facts=list(train_rows(answer)),
+        figures=[*_curves(answer), *_epochs(answer)],
+    )
+
+
+def circumstances(answer: TrainAnswer) -> tuple[object, ...]:
+    """A folder holds one run."""
+    return ()
+
+
+def _summary(answer: TrainAnswer) -> str:
+    reached = f"a score of {answer.final_score:.4g}" if answer.final_score is not None else "its end"
+    if answer.final_score is None and answer.final_loss is not None:
+        reached = f"a loss of {answer.final_loss:.4g}"
+    updates = f"{answer.num_steps:,} updates and {format_seconds(answer.train_seconds)}"
+    target = (
+        "" if answer.seconds_to_target is None else f"; the target after {format_seconds(answer.seconds_to_target)}"
+    )
+    return f"Training reached {reached} after {updates}{target}."
+
+
+def _curves(answer: TrainAnswer) -> Iterable[Figure]:
+    for name, label, keys in (
+        ("loss", "loss", {"loss": "validation", "train_loss": "training"}),
+        ("score", "score", {"score": "validation"}),
+    ):
+        seconds = [found["seconds"] for found in answer.evaluations]
+        series = [
+            Series(name=title, x=seconds, y=[found[key] for found in answer.evaluations])
+            for key, title in keys.items()
+            if any(found[key] is not None for found in answer.evaluations)
+        ]
+        aimed = answer.target is not None and answer.target[0] == name
+        if series:
+            yield Figure(
+                name=f"train-{name}",
+                title=f"{label.capitalize()} over the run",
+                x=Axis(label="time", unit="seconds"),
+                y=Axis(label=label),
+                series=series,
+                marks=[Mark(axis="y", value=answer.target[1], label="target")] if aimed and answer.target else [],
+            )
+
+
+def _epochs(answer: TrainAnswer) -> Iterable[Figure]:
+    """Seconds an epoch took, its evaluation included, between one evaluation and the next (thesis figure 3.1)."""
+    points = [(0.0, 0.0)] + [(found["epoch"], found["seconds"]) for found in answer.evaluations]
+    if answer.resumed_from is not None:
+        points = points[1:]
+    took = [(end[0], (end[1] - start[1]) / (end[0] - start[0])) for start, end in pairwise(points) if end[0] > start[0]]
+    if took:
+        yield Figure(
+            name="train-epochs",
+            title="Time of each epoch",
+            x=Axis(label="epoch"),
+            y=Axis(label="time of an epoch", unit="seconds"),
+            series=[Series(name="epoch", x=[epoch for epoch, _ in took], y=[seconds for _, seconds in took])],
+        )

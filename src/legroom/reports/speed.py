@@ -1,0 +1,77 @@
+"""The answer to `legroom speed` as a person reads it in a terminal."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from legroom.advisors.speed import SpeedAnswer
+from legroom.reports.console import Row, _remarks, _rows, _title
+
+PHASES = ("forward", "backward", "update")
+HEADS = ("batch", "step", "+-", "samples/s", "busy", "memory", "of peak", "F/B/U %", "law", "J/sample")
+
+
+def print_speed(console: Console, answer: SpeedAnswer) -> None:
+    """The knee, every size timed, and what the law says."""
+    _title(console, answer, f"{answer.device}, {answer.precision}")
+    _rows(console, _speed_rows(answer))
+    console.print()
+    console.print(_table(answer))
+    _remarks(console, answer)
+
+
+def _speed_rows(answer: SpeedAnswer) -> Iterable[Row]:
+    low, high = answer.range
+    span = "" if low == high else f" ({low:,} to {high:,})"
+    yield "knee", f"{answer.knee_batch_size:,}{span}", answer.recommendations[0].because
+    yield "best", f"{answer.best_samples_per_second:,.0f} samples/s", f"at a batch of {answer.best_batch_size:,}"
+    yield "largest timed", f"{answer.largest_batch_size:,}", answer.largest_because
+    law = answer.law
+    sizes = ", ".join(f"{size:,}" for size in law["sizes"])
+    error = "" if law["mean_error"] is None else f"; off by {law['mean_error']:.1%}, at worst {law['worst_error']:.1%}"
+    yield (
+        "law",
+        f"floor {_time(law['floor_seconds'])}, bend at {law['bend']:,.0f}",
+        f"from {sizes}{error} at the others",
+    )
+
+
+def _table(answer: SpeedAnswer) -> Table:
+    """A row a size; figures that no size has get no column."""
+    rows = [_cells(point, answer) for point in answer.points]
+    heads = [head for head in HEADS if any(row[head] for row in rows)]
+    table = Table(*heads, title="steps: F forward, B backward, U update", title_justify="left")
+    for row in rows:
+        table.add_row(*(row[head] for head in heads))
+    return table
+
+
+def _cells(point: dict[str, Any], answer: SpeedAnswer) -> dict[str, str]:
+    size = point["batch_size"]
+    mark = " *" if size == answer.knee_batch_size else ""
+    law = "fitted" if point["in_law"] else f"{point['predicted_seconds'] / point['median_seconds'] - 1:+.1%}"
+    shares = "/".join(f"{100 * point['shares'][phase]:.0f}" for phase in PHASES) if len(point["shares"]) == 3 else ""
+    joules = point["joules_per_sample"]
+    values = (
+        f"{size:,}{mark}",
+        _time(point["median_seconds"]),
+        f"{point['spread']:.0%}",
+        f"{point['samples_per_second']:,.0f}",
+        _share(point["utilisation"]),
+        _share(point["memory_utilisation"]),
+        _share(point["peak_share"], digits=1),
+        shares,
+        law,
+        "" if joules is None else f"{joules:.3g}",
+    )
+    return dict(zip(HEADS, values, strict=True))
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2f} ms" if seconds < 1 else f"{seconds:,.2f} s"
+
+
+def _share(value: float | None, digits: int = 0) -> str:
+    return "" if value is None else f"{value:.{digits}%}"

@@ -1,0 +1,67 @@
+"""Steps whose time obeys a planted law."""
+
+import random
+from collections.abc import Callable
+
+from legroom.records import DeviceLoad, MeasurePadding, PaddingSeen, StepTime, StepTimes, TimeSteps
+
+
+class FakeSteps:
+    """Answers of a machine about the time of steps.
+
+    >>> steps = FakeSteps(seconds=lambda batch_size: max(0.01, 0.001 * batch_size))
+    >>> steps.time(TimeSteps(device="cpu", batch_sizes=(1, 64))).points[1].samples_per_second
+    1000.0
+    """
+
+    def __init__(
+        self,
+        *,
+        seconds: Callable[[int], float] = lambda batch_size: 0.01 + 0.0002 * batch_size,
+        utilisation: Callable[[int], float] | None = None,
+        bytes_per_sample: float = 1e6,
+        available_bytes: float = 8e9,
+        flops_per_sample: float = 1e6,
+        noise: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.seconds, self.utilisation = seconds, utilisation
+        self.bytes_per_sample, self.available_bytes = bytes_per_sample, available_bytes
+        self.flops_per_sample, self.noise = flops_per_sample, noise
+        """noise: standard deviation of a median, as a share of it."""
+        self._random = random.Random(seed)
+
+    def time(self, request: TimeSteps) -> StepTimes:
+        """The planted seconds; a size that needs more than there is runs out of memory."""
+        not_measured = [] if self.utilisation else ["device utilisation and power: NVML did not answer (planted)"]
+        return StepTimes(
+            points=[self._point(size) for size in request.batch_sizes],
+            flops_per_sample=self.flops_per_sample if request.close else 0.0,
+            not_measured=not_measured if request.close else [],
+        )
+
+    def pad(self, request: MeasurePadding) -> PaddingSeen:
+        """Half of a random batch is padding; batches of like length hold hardly any."""
+        num_bytes = 100 * request.batch_size
+        return PaddingSeen(
+            num_samples=request.batch_size,
+            sample_bytes=num_bytes,
+            shuffled_bytes=2 * num_bytes,
+            bucketed_bytes=int(1.1 * num_bytes),
+            budget_bytes=int(1.05 * num_bytes),
+        )
+
+    def _point(self, size: int) -> StepTime:
+        if size * self.bytes_per_sample > self.available_bytes:
+            return StepTime(batch_size=size, outcome="out_of_memory")
+        seconds = self.seconds(size) * self._random.lognormvariate(0, self.noise)
+        return StepTime(
+            batch_size=size,
+            median_seconds=seconds,
+            interval=(seconds * (1 - self.noise), seconds * (1 + self.noise)),
+            num_rounds=5,
+            num_repeats=25,
+            peak_bytes=int(size * self.bytes_per_sample),
+            available_bytes=int(self.available_bytes),
+            load=DeviceLoad(utilisation=self.utilisation(size)) if self.utilisation else DeviceLoad(),
+        )

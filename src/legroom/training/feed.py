@@ -1,0 +1,72 @@
+"""Feeds a run: groups of batches, an epoch at a time, entered at any place."""
+
+import itertools
+from collections.abc import Iterator, Sized
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from legroom.errors import UsageError
+from legroom.job import Batch, Job, Settings
+from legroom.training.checkpoint import restore_chance
+from legroom.training.loader import make_loader
+from legroom.training.order import EpochOrder, epoch_seed
+
+
+class Feed:
+    """The training batches of a run, `accumulation_steps` of them for an update."""
+
+    def __init__(self, job: Job, dataset: Any, settings: Settings, device: torch.device) -> None:
+        self.settings = settings
+        self.generator = torch.Generator()
+        ordered = job.loader is None and not isinstance(dataset, IterableDataset)
+        if ordered and len(dataset) < settings.batch_size:
+            raise UsageError(
+                f"The training data has {len(dataset):,} samples, fewer than one batch of {settings.batch_size:,}. "
+                f"Use a batch of at most {len(dataset):,}"
+            )
+        self.order = EpochOrder(len(dataset), settings.seed) if ordered else None
+        self.loader: Any = make_loader(
+            job, dataset, settings, train=True, device=device, sampler=self.order, generator=self.generator
+        )
+        self.num_batches = self._count(job)
+
+    def _count(self, job: Job) -> int | None:
+        """Batches of an epoch; None where nobody knows before it has been read."""
+        try:
+            return len(self.loader) if isinstance(self.loader, Sized) else None
+        except TypeError:  # torch's loader over iterable data without a length
+            return job.num_samples // self.settings.batch_size if job.num_samples else None
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """Updates of an epoch; the last may join fewer batches."""
+        return None if self.num_batches is None else -(-self.num_batches // self.settings.accumulation_steps)
+
+    def groups(self, epoch: int, position: int, chance: Any = None) -> Iterator[list[Batch]]:
+        """Groups of that epoch from the batch at `position` on.
+
+        Where the order is ours, the batches before are not built. Else they are read and thrown away, with chance as it
+        was when the epoch began.
+        """
+        self.generator.manual_seed(epoch_seed(self.settings.seed, epoch))
+        if self.order is not None:
+            self.order.enter(epoch, position * self.settings.batch_size)
+            position = 0
+        elif position and chance is not None:
+            restore_chance(chance)
+        iterator = iter(self.loader)
+        for _ in range(position):
+            next(iterator, None)
+        return self._grouped(iterator)
+
+    def _grouped(self, batches: Iterator[Batch]) -> Iterator[list[Batch]]:
+        while group := list(itertools.islice(batches, self.settings.accumulation_steps)):
+            yield group
+
+    def close(self) -> None:
+        """End loader processes."""
+        iterator = getattr(self.loader, "_iterator", None)
+        if isinstance(self.loader, DataLoader) and iterator is not None:
+            iterator._shutdown_workers()

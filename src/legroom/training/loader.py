@@ -1,0 +1,80 @@
+"""Batches of a data set as a job and its settings ask for them: one loader for every probe, trial and run."""
+
+import os
+from collections.abc import Callable, Iterable, Sized
+from typing import Any
+
+import torch
+from threadpoolctl import threadpool_limits
+from torch.utils.data import DataLoader, IterableDataset, Sampler
+
+from legroom.job import Batch, Job, Settings
+
+THREAD_NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Where the user sets one of these, workers keep to it."""
+
+
+def make_loader(
+    job: Job,
+    dataset: Any,
+    settings: Settings,
+    *,
+    train: bool,
+    device: torch.device,
+    sampler: Sampler[int] | Iterable[int] | None = None,
+    generator: torch.Generator | None = None,
+    persistent: bool = True,
+    pin_memory: bool = True,
+    blas_threads: int | None = 1,
+) -> Iterable[Batch]:
+    """An iterable over one epoch of batches; iterate again for the next.
+
+    Without a sampler, training data comes shuffled by the generator, validation data in order. A short last batch is
+    dropped in training, unless it is the only one. Memory is pinned for a GPU alone; `blas_threads=None`
+    leaves the threads of workers as they are.
+    """
+    if job.loader is not None:
+        return job.loader(dataset, settings)
+    streamed = isinstance(dataset, IterableDataset)
+    parallel = settings.num_workers > 0
+    return DataLoader(
+        dataset,
+        settings.batch_size,
+        shuffle=(train and sampler is None and not streamed) or None,
+        sampler=sampler,
+        collate_fn=job.collate,
+        drop_last=train and not _is_short(job, dataset, settings.batch_size),
+        generator=generator,
+        num_workers=settings.num_workers,
+        prefetch_factor=settings.prefetch_factor if parallel else None,
+        pin_memory=pin_memory and device.type == "cuda",
+        persistent_workers=parallel and persistent,
+        worker_init_fn=limit_threads(blas_threads) if parallel and blas_threads else None,
+    )
+
+
+def _is_short(job: Job, dataset: Any, batch_size: int) -> bool:
+    """Whether the data do not make one whole batch."""
+    length = job.num_samples if isinstance(dataset, IterableDataset) else _length(dataset)
+    return length is not None and length < batch_size
+
+
+def _length(dataset: Any) -> int | None:
+    return len(dataset) if isinstance(dataset, Sized) else None
+
+
+def limit_threads(num_threads: int) -> Callable[[int], None]:
+    """What each worker runs first: torch takes one thread there by itself, numpy's BLAS all cores."""
+    return _ThreadLimit(num_threads)
+
+
+class _ThreadLimit:
+    # A class, not a closure: workers that start anew (spawn) receive it pickled.
+    def __init__(self, num_threads: int) -> None:
+        self.num_threads = num_threads
+
+    def __call__(self, worker: int) -> None:
+        if any(name in os.environ for name in THREAD_NAMES):
+            return
+        os.environ |= dict.fromkeys(THREAD_NAMES, str(self.num_threads))  # for libraries that the worker imports later
+        threadpool_limits(self.num_threads, user_api="blas")

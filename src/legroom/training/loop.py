@@ -1,0 +1,355 @@
+"""The one training loop: every run, trial and proof goes through it."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from legroom.clock import Clock, monotonic
+from legroom.errors import JobRaised, UsageError
+from legroom.job import Batch, Job, Settings
+from legroom.records.training import Evaluated, Reason, Train, Trained
+from legroom.training import checkpoint
+from legroom.training.build import base_rates, build_step, quicken, seed_all, set_rates
+from legroom.training.evaluation import Evaluation, evaluate
+from legroom.training.feed import Feed
+from legroom.training.judge import Judge
+from legroom.training.loader import make_loader
+from legroom.training.metrics import Metrics, read_utilisation
+from legroom.training.progress import Progress
+from legroom.training.schedule_words import make_schedule
+
+LOOK_SECONDS = 1.0
+"""How often losses are read from the device, lines written and progress told: each look waits for the device once."""
+LOOK_STEPS = 2_000
+
+Beat = Callable[[str, float | None], None]
+"""Told what the run is at, and the share of it that is done."""
+
+
+class Run:
+    """A training run: built fresh, or from its checkpoint to go on as if it had never stopped."""
+
+    def __init__(
+        self,
+        job: Job,
+        request: Train,
+        train_data: Any,
+        valid_data: Any,
+        *,
+        beat: Beat = lambda message, share: None,
+        interrupted: Callable[[], bool] = lambda: False,
+        clock: Clock = monotonic,
+    ) -> None:
+        self.request, self.beat, self.interrupted, self.clock = request, beat, interrupted, clock
+        self.settings, self.device = Settings(**request.settings), torch.device(request.device)
+        self.judge = Judge(job, request, can_evaluate=valid_data is not None)
+        self.job = quicken(job, compile=request.compile, channels_last=request.channels_last)
+        seed_all(self.settings.seed)
+        self.update = build_step(
+            self.job, self.settings, self.device, channels_last=request.channels_last, fused=request.fused
+        )
+        self.model, self.optimizer = self.update.model, self.update.optimizer
+        self.feed = Feed(job, train_data, self.settings, self.device)
+        self.valid = None if valid_data is None else _valid_loader(job, valid_data, self.settings, self.device)
+        self.rates = base_rates(job, self.optimizer, self.settings)
+        self.num_steps = self._length()
+        self.schedule = make_schedule(
+            self.settings.schedule,
+            num_steps=self.num_steps or 1,
+            steps_per_epoch=self.feed.steps_per_epoch or 1,
+            warmup_steps=self.settings.warmup_steps,
+            warmup_start=self.settings.warmup_start,
+        )
+        self.folder = Path(request.folder) if request.folder else None
+        self.metrics = Metrics(None)
+        self.at = Progress()
+        self.losses: list[torch.Tensor] = []
+        """Of the updates since the last look, still on the device."""
+        self.epoch_chance: Any = None
+        """The state of chance when this epoch began."""
+        self.resumed_from: int | None = None
+        self.saved_step: int | None = None
+
+    def go(self) -> Trained:
+        """Train until something ends it."""
+        chance = self._resume() if self.request.resume else None
+        if self.resumed_from is None:
+            self._begin_anew()
+        read_utilisation(self.device)  # the first reading covers no time
+        self.started = self.clock() - self.at.seconds
+        self.saved_at = self.looked_at = self.clock()
+        self.looked = replace(self.at)
+        reason = self._ended()
+        while reason is None:
+            reason = self._run_epoch(chance)
+            chance = None
+        self.feed.close()
+        return self._result(reason)
+
+    def _run_epoch(self, chance: Any) -> Reason | None:
+        """Updates until the epoch, or the run, ends. No update waits for the device; a look, once a second, does."""
+        groups, at, clock = self._enter_epoch(chance), self.at, self.clock
+        while True:
+            asked = clock()
+            group = next(groups, None)
+            if group is None:
+                return self._end_epoch()
+            began = clock()
+            set_rates(self.optimizer, self.rates, self.schedule(at.step))
+            self.losses.append(self.update(group))
+            now = clock()
+            at.step += 1
+            at.position += len(group)
+            at.num_samples += self.settings.batch_size * len(group)
+            at.waited_seconds += began - asked
+            at.training_seconds += now - asked
+            if self._is_due(now) and (reason := self._pause()):
+                return reason
+
+    def _enter_epoch(self, chance: Any) -> Iterator[list[Batch]]:
+        if chance is None:
+            self.epoch_chance = checkpoint.chance_state() if self.folder else None
+        groups = self.feed.groups(self.at.epoch, self.at.position, self.epoch_chance)
+        if chance is not None:
+            checkpoint.restore_chance(chance)
+        return groups
+
+    def _is_due(self, now: float) -> bool:
+        return (
+            now - self.looked_at >= LOOK_SECONDS
+            or len(self.losses) >= LOOK_STEPS
+            or self.at.step == self.num_steps
+            or self._falls(self.request.evaluate_steps)
+            or self._falls(self.request.checkpoint_steps)
+            or self.interrupted()
+        )
+
+    def _falls(self, every: int | None) -> bool:
+        return every is not None and self.at.step % every == 0
+
+    def _pause(self) -> Reason | None:
+        """Between two updates: read the losses, evaluate and save where due, and see whether the run should end."""
+        if not self._look():
+            return "diverged"
+        if self.at.step == self.num_steps or self._falls(self.request.evaluate_steps):
+            self._evaluate()
+        reason = self._ended()
+        is_old = self.clock() - self.saved_at >= self.request.checkpoint_seconds
+        if reason or is_old or self._falls(self.request.checkpoint_steps):
+            self._save()
+        return reason
+
+    def _end_epoch(self) -> Reason | None:
+        if self.at.position == 0:
+            raise JobRaised(f"An epoch gave no batch of {self.settings.batch_size:,}. Use a smaller batch")
+        if not self._look():
+            return "diverged"
+        self.at.epoch, self.at.position = self.at.epoch + 1, 0
+        if self.request.evaluate_steps is None:
+            self._evaluate()
+        self.epoch_chance = checkpoint.chance_state() if self.folder else None
+        reason = self._ended()
+        self._save()
+        return reason
+
+    def _ended(self) -> Reason | None:
+        """Why the run should end now, if it should."""
+        if self.interrupted():
+            return "interrupted"
+        verdict = self.judge.verdict()
+        if verdict == "target":
+            return "target"
+        if self.at.step == self.num_steps or (self.num_steps is None and self.at.epoch >= self.settings.num_epochs):
+            return "finished"
+        if verdict is not None:
+            return verdict
+        is_spent = self.request.max_seconds is not None and self.at.seconds >= self.request.max_seconds
+        return "budget" if is_spent else None
+
+    def _look(self) -> bool:
+        """Read the losses since the last look, write them down, tell progress; False where one is not finite."""
+        if not self.losses:
+            return True
+        at, values = self.at, torch.stack(self.losses).float().tolist()
+        self.losses = []
+        bad = next((place for place, value in enumerate(values) if not math.isfinite(value)), None)
+        if bad is not None:
+            at.step -= len(values) - bad - 1
+            return False
+        at.last_loss = values[-1]
+        at.loss_sum += sum(values)
+        at.num_losses += len(values)
+        self._write_down(values)
+        return True
+
+    def _write_down(self, values: list[float]) -> None:
+        at, before = self.at, self.looked
+        self.looked_at, self.looked = self.clock(), replace(at)
+        at.seconds = self.looked_at - self.started
+        seconds = max(at.training_seconds - before.training_seconds, 1e-9)
+        samples_per_second = (at.num_samples - before.num_samples) / seconds
+        self.metrics.write(
+            {
+                "step": at.step,
+                "epoch": at.epoch,
+                "seconds": at.seconds,
+                "loss": values[-1],
+                "rate": self._rate(),
+                "samples_per_second": samples_per_second,
+                "data_wait": (at.waited_seconds - before.waited_seconds) / seconds,
+                "utilisation": read_utilisation(self.device),
+                "losses": values,
+            }
+        )
+        self._tell(samples_per_second)
+
+    def _tell(self, samples_per_second: float) -> None:
+        length = f"/{self.settings.num_epochs}" if self.request.num_steps is None else ""
+        parts = [f"epoch {self.at.epoch + 1}{length}", f"loss {self.at.last_loss:.4g}"]
+        if self.judge.evaluations and self.judge.evaluations[-1].score is not None:
+            parts.append(f"score {self.judge.evaluations[-1].score:.4g}")
+        parts += [f"rate {self._rate():.3g}", f"{samples_per_second:,.0f} samples/s"]
+        shares = [self.at.step / self.num_steps] if self.num_steps else []
+        if self.request.max_seconds:
+            shares.append(self.at.seconds / self.request.max_seconds)
+        self.beat(", ".join(parts), min(1.0, max(shares, default=0.0)))
+
+    def _evaluate(self) -> None:
+        """Loss and score on the validation data, and the mean training loss since the last time."""
+        found = Evaluation(loss=None, score=None)
+        if self.valid is not None:
+            found = evaluate(self.job, self.model, self._beating(self.valid), self.device, self.settings.precision)
+        at, loss, score = self.at, _finite(found.loss), _finite(found.score)
+        at.seconds = self.clock() - self.started
+        self.judge.evaluations.append(
+            Evaluated(
+                step=at.step,
+                epoch=at.num_epochs(self.feed.num_batches),
+                seconds=at.seconds,
+                loss=loss,
+                score=score,
+                train_loss=at.take_train_loss(),
+            )
+        )
+        if self.valid is not None:
+            self.metrics.write({"step": at.step, "seconds": at.seconds, "valid_loss": loss, "valid_score": score})
+            self._keep_best()
+
+    def _beating(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            self.beat("evaluating", None)
+            yield batch
+
+    def _keep_best(self) -> None:
+        best = self.judge.best_now()
+        if self.folder is not None and best is not None:
+            name, value = best
+            content = {"model": self.model.state_dict(), "step": self.at.step, name: value}
+            checkpoint.save(self.folder / checkpoint.BEST_NAME, content)
+
+    def _begin_anew(self) -> None:
+        if self.folder is not None:
+            checkpoint.set_aside(self.folder)
+        self.metrics = Metrics(self.folder, tensorboard=self.request.tensorboard)
+
+    def _save(self) -> None:
+        if self.folder is None:
+            return
+        self.metrics.flush()
+        content = {
+            "format": checkpoint.FORMAT,
+            "identity": dict(self.request.identity),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict() if hasattr(self.optimizer, "state_dict") else None,
+            "scaler": self.update.scaler.state_dict(),
+            "progress": asdict(self.at),
+            "chance": checkpoint.chance_state(),
+            "epoch_chance": self.epoch_chance,
+            "evaluations": [asdict(found) for found in self.judge.evaluations],
+            "metrics_size": self.metrics.size,
+        }
+        checkpoint.save(self.folder / checkpoint.FILE_NAME, content)
+        self.saved_at, self.saved_step = self.clock(), self.at.step
+
+    def _resume(self) -> Any:
+        """Take in the checkpoint, if there is one; the state of chance to train on with."""
+        assert self.folder is not None
+        content = checkpoint.load(self.folder / checkpoint.FILE_NAME, self.request.identity)
+        if content is None:
+            return None
+        self.model.load_state_dict(content["model"])
+        if content["optimizer"] is not None:
+            self.optimizer.load_state_dict(content["optimizer"])
+        self.update.scaler.load_state_dict(content["scaler"])
+        self.at = Progress(**content["progress"])
+        self.epoch_chance = content["epoch_chance"]
+        self.judge.evaluations = [Evaluated(**found) for found in content["evaluations"]]
+        self.resumed_from = self.saved_step = self.at.step
+        self.metrics = Metrics(
+            self.folder, size=content["metrics_size"], step=self.at.step, tensorboard=self.request.tensorboard
+        )
+        return content["chance"]
+
+    def _result(self, reason: Reason) -> Trained:
+        at, saved = self.at, self.folder is not None and self.saved_step is not None
+        return Trained(
+            stopped_because=reason,
+            num_steps=at.step,
+            num_epochs=at.num_epochs(self.feed.num_batches),
+            num_samples=at.num_samples,
+            seconds=at.seconds,
+            samples_per_second=at.samples_per_second,
+            data_wait_share=at.wait_share,
+            evaluations=self.judge.evaluations,
+            last_loss=at.last_loss,
+            learning_rate=self._rate(),
+            goal=self.judge.goal,
+            resumed_from=self.resumed_from,
+            checkpoint=str(self.folder / checkpoint.FILE_NAME) if self.folder and saved else None,
+            checkpoint_step=self.saved_step,
+            notes=self._notes(),
+        )
+
+    def _notes(self) -> list[str]:
+        if self.folder is not None and not hasattr(self.optimizer, "state_dict"):
+            return ["The job keeps its optimizers to itself: a resumed run starts them anew"]
+        return []
+
+    def _rate(self) -> float:
+        """Of the last update, for the first group of parameters."""
+        return self.rates[0] * self.schedule(max(0, self.at.step - 1)) if self.rates else self.settings.learning_rate
+
+    def _length(self) -> int | None:
+        """Updates of the whole run; None where the length of an epoch is unknown."""
+        if self.request.num_steps is not None:
+            return self.request.num_steps
+        if self.feed.steps_per_epoch is not None:
+            return self.feed.steps_per_epoch * self.settings.num_epochs
+        if self.settings.schedule != "constant":
+            raise UsageError(
+                f"The length of an epoch is unknown, so the schedule {self.settings.schedule!r} has no end to aim at. "
+                "Give the run's length with --steps, or Job.num_samples"
+            )
+        return None
+
+
+def _valid_loader(job: Job, dataset: Any, settings: Settings, device: torch.device) -> Iterable[Batch]:
+    """Validation batches. A job's own layout is judged at its own batch size: perplexity depends on the columns."""
+    size = job.baseline.batch_size if job.loader else settings.batch_size
+    return make_loader(
+        job,
+        dataset,
+        replace(settings, batch_size=size),
+        train=False,
+        device=device,
+        generator=torch.Generator(),
+        persistent=False,
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

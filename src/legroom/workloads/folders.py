@@ -1,0 +1,89 @@
+"""Class folders: which samples lie in them, and which of those are held out."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from legroom.errors import UsageError
+
+HELD_OUT = ("val", "valid", "validation", "test")
+"""Folders beside `train` that are held out, in this order."""
+ONE_IN = 5
+"""Of samples in one folder, this one is held out."""
+
+Sample = tuple[Path, int]
+"""Where it lies, and the number of its class."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFolders:
+    """The samples of a data set, and the names of its classes in order."""
+
+    classes: list[str]
+    train: list[Sample]
+    valid: list[Sample]
+
+
+def read_folders(
+    root: Path, is_sample: Callable[[Path], bool], kind: str, group: Callable[[str], str] = str
+) -> ClassFolders:
+    """Samples of `root`/CLASS, or of `root`/train/CLASS and `root`/val/CLASS where those are there.
+
+    Else one in five is held out by the hash of its class and name, so that it stays out wherever the folder lies and
+    whatever is added. Samples that `group` gives one name stay together.
+    """
+    held_out = next((root / name for name in HELD_OUT if (root / name).is_dir()), None)
+    if (root / "train").is_dir() and held_out is not None:
+        classes = _classes(root / "train", kind)
+        train, valid = (_list(place, classes, is_sample, kind) for place in (root / "train", held_out))
+        return ClassFolders(classes, train, valid)
+    classes = _classes(root, kind)
+    samples = _list(root, classes, is_sample, kind)
+    out = [is_held_out(f"{path.parent.name}/{group(path.stem)}") for path, _ in samples]
+    parts = [[sample for sample, is_out in zip(samples, out, strict=True) if is_out is part] for part in (False, True)]
+    if not all(parts):
+        raise UsageError(f"{str(root)!r} has {len(samples)} {kind}s, too few to hold out one in {ONE_IN}")
+    return ClassFolders(classes, *parts)
+
+
+def is_held_out(name: str) -> bool:
+    """Whether the sample of that name is among the one in five.
+
+    >>> [number for number in range(12) if is_held_out(f"watch/image_{number:04d}")]
+    [6]
+    """
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % ONE_IN == 0
+
+
+def most_frequent_share(samples: list[Sample]) -> float:
+    """The accuracy of who always names the class that is there most often."""
+    return Counter(number for _, number in samples).most_common(1)[0][1] / len(samples)
+
+
+def list_files(paths: Iterable[Path]) -> bytes:
+    """Names, sizes and times of change: tells files from others where reading them all would cost too much."""
+    found = [(str(path.resolve()), path.stat()) for path in paths]
+    return "\n".join(f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in found).encode()
+
+
+def _classes(root: Path, kind: str) -> list[str]:
+    names = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    if len(names) < 2:
+        raise UsageError(
+            f"{str(root)!r} has {len(names)} class folders; a folder for each class with its {kind}s in it is needed, "
+            "and at least two of them"
+        )
+    return names
+
+
+def _list(root: Path, classes: list[str], is_sample: Callable[[Path], bool], kind: str) -> list[Sample]:
+    samples = []
+    for number, name in enumerate(classes):
+        folder = root / name
+        found = sorted(path for path in folder.iterdir() if is_sample(path)) if folder.is_dir() else []
+        if not found:
+            raise UsageError(f"The class folder {str(folder)!r} has no {kind} in it. Fill it or take it away")
+        samples += [(path, number) for path in found]
+    return samples

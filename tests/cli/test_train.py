@@ -1,0 +1,186 @@
+"""`legroom train` as a user runs it: what it prints, how it ends, and that a run goes on where it was broken off."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from legroom import api
+from legroom.cli import app
+from legroom.errors import UsageError
+from legroom.testing import FakeMachine
+
+JOBS = Path(__file__).parents[1] / "jobs"
+JOB = f"{JOBS / 'bad' / 'trouble.py'}:job"
+# 64 updates of 2 epochs, a checkpoint after every fifth: update 23 is amid an epoch and amid two checkpoints.
+WORDS = ["train", JOB, "--device", "cpu", "--evaluate-steps", "5", "--checkpoint-seconds", "0", "--json"]
+TRAIN_KEYS = {
+    "legroom_version", "job", "machine", "seconds", "notes", "not_measured", "final_score", "final_loss", "best_score",
+    "num_steps", "num_epochs", "seconds_to_target", "stopped_because",
+}  # fmt: skip
+
+
+def run(folder, *more, trouble=""):
+    """The command to its end; its exit code, its JSON and what it said beside."""
+    command = [sys.executable, "-m", "legroom", *WORDS, "--out", str(folder), *more]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TROUBLE": trouble}, timeout=120)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def break_off(folder, number, *more):
+    """The command, given that signal amid an epoch; its exit code, what it printed, and the processes below it."""
+    sign = folder.with_suffix(".slow")
+    sign.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "legroom", *WORDS, "--out", str(folder), *more]
+    environment = {**os.environ, "TROUBLE": f"slow {sign}"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as parent:
+        while not sign.exists():
+            assert parent.poll() is None, "it ended before it was broken off"
+            time.sleep(0.02)
+        below = psutil.Process(parent.pid).children(recursive=True)
+        parent.send_signal(number)
+        printed, _ = parent.communicate(timeout=60)
+    return parent.returncode, printed, below
+
+
+def losses_of(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [value for line in lines for value in line.get("losses", [])]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing broke off, and what it printed."""
+    folder = tmp_path_factory.mktemp("train") / "whole"
+    code, answer, said = run(folder)
+    assert code == 0, said
+    return folder, answer, said
+
+
+def test_one_json_object_with_the_promised_names(whole):
+    folder, answer, said = whole
+    assert set(answer) >= TRAIN_KEYS
+    assert (answer["num_steps"], answer["num_epochs"], answer["stopped_because"]) == (64, 2.0, "finished")
+    assert answer["best_score"] == max(found["score"] for found in answer["evaluations"])
+    assert answer["final_score"] == answer["evaluations"][-1]["score"] > 0.5
+    assert answer["seconds_to_target"] is None
+    assert len(losses_of(folder)) == 64
+    assert said == ""
+
+
+def test_a_killed_run_goes_on_to_exactly_the_losses_of_a_whole_one(whole, tmp_path):
+    code, _, below = break_off(tmp_path / "killed", signal.SIGKILL)
+    _, alive = psutil.wait_procs(below, timeout=10)
+    assert (code, alive) == (-signal.SIGKILL, [])
+    assert 0 < len(losses_of(tmp_path / "killed")) < 64
+    code, answer, said = run(tmp_path / "killed", "--resume")
+    assert code == 0, said
+    assert answer["resumed_from"] % 5 == 0
+    assert 0 < answer["resumed_from"] < 64
+    assert losses_of(tmp_path / "killed") == losses_of(whole[0])
+    assert answer["final_loss"] == whole[1]["final_loss"]
+
+
+def test_interrupted_and_terminated_runs_save_exit_130_and_go_on(whole, tmp_path):
+    folder, stops = tmp_path / "stopped", []
+    for number, more in ((signal.SIGINT, []), (signal.SIGTERM, ["--resume"])):
+        code, printed, _ = break_off(folder, number, *more)
+        answer = json.loads(printed)
+        assert (code, answer["stopped_because"]) == (130, "interrupted")
+        assert any("--resume goes on" in note for note in answer["notes"])
+        stops.append(answer["num_steps"])
+        assert len(losses_of(folder)) == stops[-1]
+    assert 23 <= stops[0] < stops[1] < 64
+    code, answer, said = run(folder, "--resume")
+    assert (code, answer["resumed_from"]) == (0, stops[1]), said
+    assert losses_of(folder) == losses_of(whole[0])
+
+
+def test_a_loss_that_is_no_number_exits_1_with_update_rate_and_checkpoint(tmp_path):
+    code, answer, said = run(tmp_path / "nan", "--schedule", "linear", trouble="nan")
+    rate = 0.1 * (1 - 22 / 64)
+    assert code == 1
+    assert f"The loss of update 23 is no finite number; the rate was {rate:.3g}." in said
+    assert f"of update 20: {tmp_path / 'nan' / 'checkpoint.pt'}" in said
+    assert (answer["error_type"], answer["step"], answer["checkpoint_step"]) == ("Diverged", 23, 20)
+    assert answer["learning_rate"] == pytest.approx(rate)
+
+
+def test_a_checkpoint_of_other_settings_is_refused(whole, tmp_path):
+    shutil.copytree(whole[0], tmp_path / "copy")
+    code, answer, said = run(tmp_path / "copy", "--resume", "--learning-rate", "0.05")
+    assert code == 2
+    assert "is of another run: its settings differ" in said
+    assert "learning_rate 0.1, not 0.05" in answer["error"]
+    assert losses_of(tmp_path / "copy") == losses_of(whole[0])
+
+
+def test_a_folder_of_another_job_is_refused(whole, tmp_path):
+    shutil.copytree(whole[0], tmp_path / "copy")
+    with pytest.raises(UsageError, match="is the logbook of"):
+        ask(tmp_path / "copy", resume=True)
+
+
+def test_a_batch_larger_than_the_data_exits_2(tmp_path):
+    code, _, said = run(tmp_path / "large", "--batch-size", "1000")
+    assert code == 2
+    assert "has 512 samples, fewer than one batch of 1,000. Use a batch of at most 512" in said
+
+
+def ask(folder, *, resume=False, **more):
+    """The question put to a machine that runs nothing."""
+    return api.train("digits", device="cpu", run=api.Run(out=folder, resume=resume, engine=FakeMachine()), **more)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"target": "accuracy=0.9"}, "'accuracy=0.9' cannot be read. Write score=0.97 or loss=0.1"),
+        ({"target": "score"}, "'score' cannot be read"),
+        ({"target": "loss=nan"}, "'loss=nan' cannot be read"),
+        ({"target": "score=very high"}, "cannot be read"),
+        ({"settings": {"learning_rate": -0.1}}, "learning_rate is -0.1; it must be a positive number"),
+        ({"settings": {"learning_rate": float("nan")}}, "learning_rate is nan"),
+        ({"settings": {"learning_rate": float("inf")}}, "learning_rate is inf"),
+        ({"settings": {"schedule": "cosin"}}, "'cosin' is no schedule. Write NAME"),
+        ({"settings": {"schedule": "cosine:power=2"}}, "keys of cosine: end"),
+        ({"settings": {"num_epochs": 0}}, "num_epochs is 0"),
+        ({"settings": {"precision": "fp8"}}, "precision is 'fp8'; it must be one of fp32"),
+        ({"plan": Path("no_such_plan.toml")}, "no_such_plan.toml"),
+        ({"device": "tpu"}, "There is no device 'tpu'"),
+    ],
+    ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
+)
+def test_wrong_use_is_refused_with_a_way_forward(tmp_path, more, message):
+    with pytest.raises(UsageError) as caught:
+        api.train("digits", run=api.Run(out=tmp_path, engine=FakeMachine()), **({"device": "cpu"} | more))
+    assert message in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--watch", "accuracy"], "--watch is 'accuracy'; it must be loss or score"),
+        (["--target", "score=high"], "'score=high' cannot be read"),
+        (["--steps", "0"], "--steps"),
+        (["--seconds", "soon"], "--seconds"),
+        (["--patience", "0"], "--patience"),
+        (["--with", "hidden"], "Write --with name=value"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_wrong_words_exit_2(tmp_path, words, message):
+    ran = CliRunner().invoke(app, ["train", "digits", "--device", "cpu", "--out", str(tmp_path), *words])
+    assert ran.exit_code == 2
+    assert message in " ".join(ran.stderr.split())
+    assert "Traceback" not in ran.output

@@ -1,0 +1,34 @@
+"""A plain job whose training goes wrong where the environment says so; the job itself stays the same.
+
+TROUBLE="slow PATH": from the 23rd update on a step takes 50 ms, and PATH exists.
+TROUBLE=nan: the loss of that update is NaN.
+"""
+
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import legroom
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import plain
+
+FIRST = 23
+
+
+def job() -> legroom.Job:
+    kind, _, path = os.environ.get("TROUBLE", "").partition(" ")
+    num_updates = 0
+
+    def loss(model, batch):
+        nonlocal num_updates
+        num_updates += model.training
+        value = plain.loss(model, batch)
+        if model.training and num_updates >= FIRST and kind == "slow":
+            Path(path).touch()
+            time.sleep(0.05)
+        return value * float("nan") if kind == "nan" and num_updates == FIRST else value
+
+    return replace(plain.job(), loss=loss)

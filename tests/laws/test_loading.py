@@ -1,0 +1,89 @@
+"""The laws of loading: rates, memory, shares and the thesis' rule."""
+
+import random
+
+import pytest
+
+from legroom.laws.loading import (
+    LoaderLaw,
+    fewest_workers,
+    fit_loader_law,
+    most_workers_in_memory,
+    thesis_workers,
+    time_shares,
+)
+from legroom.laws.race import join_races, pick_cheapest
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_fit_recovers_a_planted_law(seed):
+    rng = random.Random(seed)
+    truth = LoaderLaw(rate=rng.uniform(10, 1e4), contention=rng.uniform(0, 0.3), coherence=rng.uniform(0, 0.02))
+    found = fit_loader_law({num: truth.samples_per_second(num) for num in (1, 4, 16)})
+    assert found.contention == pytest.approx(truth.contention, abs=1e-6)
+    assert found.coherence == pytest.approx(truth.coherence, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_fit_to_noise_never_has_negative_costs(seed):
+    rng = random.Random(seed)
+    found = fit_loader_law({num: num * 100 * rng.uniform(0.7, 1.3) for num in (1, 2, 4, 8)})
+    assert found.contention >= 0
+    assert found.coherence >= 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_fewest_workers_are_enough_and_one_fewer_is_not(seed):
+    rng = random.Random(seed)
+    law = LoaderLaw(rate=100.0, contention=rng.uniform(0, 0.2), ceiling=rng.uniform(300, 3000))
+    needed = rng.uniform(50, 2000)
+    found = fewest_workers(law, needed)
+    target = 0.98 * min(needed, max(law.samples_per_second(num) for num in range(1, 257)))
+    assert law.samples_per_second(found) >= target
+    assert found == 1 or law.samples_per_second(found - 1) < target
+
+
+def test_a_retrograde_loader_is_not_given_workers_that_slow_it():
+    law = LoaderLaw(rate=100.0, coherence=0.1)
+    assert fewest_workers(law, needed=1e9) <= 4
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_more_memory_never_allows_fewer_workers(seed):
+    rng = random.Random(seed)
+    sizes = {"worker_bytes": rng.uniform(1e6, 1e9), "batch_bytes": rng.uniform(1e3, 1e8), "prefetch_factor": 2}
+    counts = [most_workers_in_memory(available, 2**30, **sizes) for available in (1e9, 4e9, 64e9)]
+    assert counts == sorted(counts)
+
+
+def test_a_small_shm_limits_workers_where_memory_does_not():
+    assert most_workers_in_memory(2**40, 64 * 2**20, worker_bytes=1, batch_bytes=40 * 2**20, prefetch_factor=2) == 0
+
+
+def test_shares_sum_to_one_and_name_the_planted_bottleneck():
+    shares = time_shares(compute=0.01, warm=0.03, cold=0.1)
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-3)
+    assert max(shares, key=shares.get) == "storage"
+    assert time_shares(compute=0.02, warm=0.0199, cold=0.0199) == {"compute": 1, "preparation": 0, "storage": 0}
+
+
+def test_the_thesis_takes_the_larger_ratio_and_multiplies_it_by_the_devices():
+    rest = {"memory_bytes": 1e12, "sample_bytes": 1e3, "largest_batch": 190}
+    assert thesis_workers([0.4, 3.1], num_devices=1, **rest) == (4, 190)
+    assert thesis_workers([0.4, 3.1], num_devices=4, **rest) == (13, 190)
+
+
+def test_the_thesis_keeps_all_batches_below_the_memory():
+    workers, batch = thesis_workers([7.5], num_devices=1, memory_bytes=8e9, sample_bytes=1e7, largest_batch=500)
+    assert workers * batch * 1e7 < 8e9 <= workers * (batch + 1) * 1e7
+
+
+def test_joined_races_forget_how_fast_the_machine_was_at_the_time():
+    truth = {"a": 100.0, "b": 110.0, "c": 140.0}
+    first = {name: truth[name] for name in "ab"}
+    second = {name: 0.6 * truth[name] for name in "bc"}
+    assert join_races([first, second]) == pytest.approx(truth)
+
+
+def test_the_cheapest_within_two_percent_wins():
+    assert pick_cheapest({1: 97.0, 2: 98.5, 8: 100.0}, cost=lambda num: num) == 2

@@ -1,0 +1,125 @@
+"""Loaders raced for real: rates, failures told with index and worker, and files made cold."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from legroom.errors import JobCrashed, JobHung, JobRaised
+from legroom.job import address_of
+from legroom.probes.bench import Bench
+from legroom.probes.cold_files import cached_share, data_files, drop_from_cache, held_files, recording_opened
+from legroom.probes.loader_race import race_loaders
+from legroom.records import Lane, RaceLoaders
+
+JOBS = Path(__file__).parents[1] / "jobs"
+ONE, INLINE = Lane(num_workers=1), Lane(num_workers=0)
+
+
+def race(job, *lanes, what="load", num_rounds=2, window_seconds=0.05, options=None, **more):
+    request = RaceLoaders(
+        device="cpu",
+        batch_size=32,
+        what=what,
+        lanes=lanes,
+        num_rounds=num_rounds,
+        window_seconds=window_seconds,
+        **more,
+    )
+    return race_loaders(request, Bench(address_of(job, options))).lanes
+
+
+def faulty(fault, *lanes, **more):
+    # A whole epoch of 64 batches, so that the faulty sample is met.
+    more = {"num_batches": 80, "num_rounds": 1, **more}
+    return race(f"{JOBS / 'bad' / 'data.py'}:job", *lanes, options={"fault": fault}, **more)
+
+
+def test_every_lane_gets_its_rounds_and_its_workers():
+    inline, one = race("digits", INLINE, ONE, what="together")
+    assert len(inline.batch_seconds) == len(one.batch_seconds) == 2
+    assert (inline.num_processes, one.num_processes) == (0, 1)
+    assert one.worker_private_bytes > 0
+    assert inline.samples_per_batch == one.samples_per_batch == 32
+
+
+def test_the_step_alone_is_measured_on_real_batches():
+    (step,) = race("digits", INLINE, what="step")
+    assert step.samples_per_second > 0
+    assert step.batch_bytes >= 32 * 64 * 4
+
+
+def test_a_failing_sample_is_named_with_its_worker():
+    with pytest.raises(JobRaised, match=r"ValueError: the label is missing at index 1001, in worker 0 of 1"):
+        faulty("raises", ONE)
+    with pytest.raises(JobRaised, match="at index 1001, in the training process"):
+        faulty("raises", INLINE)
+
+
+def test_a_worker_that_dies_is_named_with_its_sample():
+    with pytest.raises(JobCrashed, match="Loader worker 0 of 1 died of SIGSEGV while reading index 1001"):
+        faulty("dies", ONE)
+
+
+@pytest.mark.parametrize(("lane", "where"), [(ONE, "worker 0 of 1"), (INLINE, "the training process")])
+def test_a_sample_that_hangs_is_given_up_and_named(lane, where):
+    with pytest.raises(JobHung, match=f"reading index 1001 in {where}"):
+        faulty("hangs", lane, patience_seconds=1.5)
+
+
+def test_an_unpicklable_data_set_ends_only_the_lanes_with_workers():
+    before = torch.multiprocessing.get_start_method()
+    try:
+        inline, one = faulty("unpicklable", INLINE, ONE, num_batches=4)
+    finally:
+        torch.multiprocessing.set_start_method(before, force=True)
+    assert inline.outcome == "measured"
+    assert one.outcome == "unpicklable"
+    assert "pickle" in one.reason
+
+
+def test_workers_that_repeat_an_iterable_data_set_are_noticed(tmp_path, monkeypatch):
+    (tmp_path / "repeating_stream.py").write_text(
+        "import torch, legroom\n"
+        "from torch.utils.data import IterableDataset\n"
+        "class Stream(IterableDataset):\n"
+        "    def __iter__(self):\n"
+        "        return (torch.full((4,), float(i)) for i in range(512))\n"
+        "def job():\n"
+        "    return legroom.Job(model=lambda: torch.nn.Linear(4, 1), train_data=Stream, num_samples=512,\n"
+        "        loss=lambda model, batch: model(batch).mean(),\n"
+        "        optimizer=lambda model, rate: torch.optim.SGD(model.parameters(), rate))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    (two,) = race(f"{tmp_path / 'repeating_stream.py'}:job", Lane(num_workers=2))
+    assert two.repeats_samples
+
+
+def test_files_read_are_found_and_made_cold(tmp_path):
+    path = tmp_path / "sample.bin"
+    path.write_bytes(bytes(2**20))
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())  # a page not yet written cannot be dropped
+    with recording_opened() as opened:
+        path.read_bytes()
+    files = data_files(opened)
+    assert files == [str(path)]
+    assert cached_share(files) == 1.0
+    drop_from_cache(files)
+    if cached_share(files) == 1.0:
+        pytest.skip("this file system keeps its files in memory")
+    assert cached_share(files) < 0.1
+
+
+def test_a_mapped_array_is_found_among_held_files(tmp_path):
+    path = tmp_path / "rows.npy"
+    np.save(path, np.zeros((64, 1024)))
+    rows = np.load(path, mmap_mode="r")
+    assert rows.sum() == 0
+    assert str(path) in data_files(held_files())
+
+
+def test_programs_and_libraries_are_no_data(tmp_path):
+    assert data_files([torch.__file__, str(tmp_path), "/proc/self/maps", np.__file__]) == []

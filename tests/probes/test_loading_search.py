@@ -1,0 +1,190 @@
+"""The search for loader settings, against machines whose loaders are planted."""
+
+import random
+
+import pytest
+
+from legroom import api
+from legroom.errors import UsageError
+from legroom.probes.limits import HostLimits
+from legroom.records import LoaderRates, RaceLoaders, ReadCold
+from legroom.testing import FakeLoaders, FakeMachine
+
+GIB = 2**30
+
+
+@pytest.fixture
+def ask(tmp_path, monkeypatch):
+    """Asks about planted loaders on a host with as many cores as they have."""
+
+    def run(loaders, *, available_bytes=64 * GIB, shm_bytes=32 * GIB, machine=None, resume=False, **more):
+        limits = HostLimits(
+            num_cores=loaders.num_cores,
+            cores_because="",
+            memory_bytes=available_bytes,
+            available_bytes=available_bytes,
+            memory_because="",
+            shm_bytes=shm_bytes,
+        )
+        monkeypatch.setattr(api, "read_limits", lambda: limits)
+        machine = machine or FakeMachine(loaders=loaders)
+        return api.loading("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine, resume=resume), **more)
+
+    return run
+
+
+def best_rate(loaders, batch_size, most=256):
+    return batch_size / min(loaders.batch_seconds(num) for num in range(most + 1))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_choice_reaches_the_best_within_five_percent_for_few_workers(ask, seed):
+    rng = random.Random(seed)
+    loaders = FakeLoaders(
+        prepare_seconds=10 ** rng.uniform(-4, -0.5),
+        wait_seconds=rng.choice([0, 0, 0.05]),
+        transfer_seconds=rng.choice([0, 1e-3]),
+        step_seconds=10 ** rng.uniform(-3, -1),
+        contention=rng.choice([0, 0.02, 0.1]),
+        num_cores=rng.choice([2, 16]),
+        noise=0.005,
+        seed=seed,
+    )
+    answer = ask(loaders)
+    reached = answer.batch_size / loaders.batch_seconds(answer.num_workers)
+    assert reached >= 0.95 * best_rate(loaders, answer.batch_size)
+    enough = next(n for n in range(257) if answer.batch_size / loaders.batch_seconds(n) >= 0.98 * reached)
+    assert answer.num_workers <= 2 * enough + 2
+
+
+def test_no_workers_where_they_cannot_help(ask):
+    answer = ask(FakeLoaders(prepare_seconds=1e-5, transfer_seconds=2e-3, step_seconds=1e-2))
+    assert (answer.num_workers, answer.persistent_workers) == (0, False)
+    assert answer.bound_by == "compute"
+    assert answer.is_fed
+
+
+def test_slow_storage_gets_more_workers_than_there_are_cores(ask):
+    loaders = FakeLoaders(prepare_seconds=1e-3, wait_seconds=0.2, step_seconds=0.02, num_cores=2)
+    assert ask(loaders).num_workers >= 9
+
+
+def test_a_device_that_cannot_be_fed_is_told(ask):
+    answer = ask(FakeLoaders(prepare_seconds=0.4, step_seconds=0.001, num_cores=4))
+    assert not answer.is_fed
+    assert answer.bound_by == "preparation"
+    assert any("No number of workers feeds the device" in note for note in answer.notes)
+
+
+def test_cold_storage_is_named_with_its_planted_share(ask):
+    answer = ask(FakeLoaders(prepare_seconds=0.001, step_seconds=0.01, storage_seconds=0.03))
+    assert answer.bound_by == "storage"
+    assert answer.shares["storage"] == pytest.approx(0.75, abs=0.02)
+
+
+def test_more_batches_ahead_are_recommended_only_where_they_gain(ask):
+    slow = {"prepare_seconds": 0.1, "step_seconds": 0.001, "num_cores": 4}
+    assert ask(FakeLoaders(**slow, ahead_gain=1.2)).prefetch_factor == 4
+    assert ask(FakeLoaders(**slow)).prefetch_factor == 2
+
+
+def test_no_more_workers_are_tried_than_memory_holds(ask):
+    loaders = FakeLoaders(prepare_seconds=0.4, step_seconds=0.001, worker_bytes=GIB)
+    machine = FakeMachine(loaders=loaders)
+    answer = ask(loaders, machine=machine, available_bytes=4 * GIB)
+    assert answer.max_workers_by_memory == 3
+    raced = [
+        lane.num_workers
+        for r in machine.asked
+        if isinstance(r, RaceLoaders) and r.what == "together"
+        for lane in r.lanes
+    ]
+    assert max(raced) <= 3
+
+
+def test_a_shm_too_small_is_found_before_a_worker_dies_of_it(ask):
+    loaders = FakeLoaders(prepare_seconds=0.4, batch_bytes=40 * 2**20)
+    machine = FakeMachine(loaders=loaders)
+    answer = ask(loaders, machine=machine, shm_bytes=64 * 2**20)
+    assert answer.num_workers == 0
+    assert any("/dev/shm" in sentence for sentence in answer.not_measured)
+    assert all(lane.num_workers == 0 for r in machine.asked if isinstance(r, RaceLoaders) for lane in r.lanes)
+
+
+def test_workers_that_die_for_want_of_memory_leave_the_fewer_ones(ask):
+    answer = ask(FakeLoaders(prepare_seconds=0.4, step_seconds=0.001, most_workers=5))
+    assert answer.num_workers <= 5
+    assert any("planted: a worker died" in note for note in answer.notes)
+
+
+def test_an_unpicklable_data_set_is_answered_without_workers(ask):
+    answer = ask(FakeLoaders(picklable=False))
+    assert answer.num_workers == 0
+    assert any("planted: no pickle" in note for note in answer.notes)
+
+
+def test_more_devices_need_more_workers_in_all_and_share_the_memory(ask):
+    loaders = FakeLoaders(prepare_seconds=0.04, step_seconds=0.01, num_cores=64)
+    one, four = ask(loaders), ask(loaders, num_devices=4)
+    assert (one.num_workers, four.num_workers) == (4, 4)
+    assert four.samples_per_second == pytest.approx(4 * one.samples_per_second, rel=0.03)
+    assert four.max_workers_by_memory <= one.max_workers_by_memory // 4 + 1
+
+
+def test_devices_that_share_too_few_cores_are_told_apart_from_one(ask):
+    loaders = FakeLoaders(prepare_seconds=0.04, step_seconds=0.01, num_cores=4)
+    one, four = ask(loaders), ask(loaders, num_devices=4)
+    assert one.num_workers == 4
+    assert four.num_workers < 4
+    assert four.samples_per_second < 2 * one.samples_per_second
+
+
+def test_the_rule_of_the_thesis_is_its_formula(ask):
+    loaders = FakeLoaders(prepare_seconds=0.045, step_seconds=0.01)
+    answer = ask(loaders, rule="thesis", batch_size=100)
+    assert (answer.num_workers, answer.batch_size) == (5, 100)
+    assert ask(loaders, rule="thesis", batch_size=100, num_devices=2).num_workers == 9
+
+
+def test_a_resumed_run_measures_nothing_again(ask):
+    loaders = FakeLoaders()
+    first = ask(loaders)
+    machine = FakeMachine(loaders=loaders)
+    again = ask(loaders, machine=machine, resume=True)
+    assert machine.asked == []
+    assert (again.num_workers, again.samples_per_second) == (first.num_workers, first.samples_per_second)
+
+
+def test_the_answer_holds_the_names_scripts_rely_on(ask):
+    names = {"num_workers", "prefetch_factor", "pin_memory", "persistent_workers", "samples_per_second", "bound_by"}
+    answer = ask(FakeLoaders()).to_json()
+    assert names | {"shares", "max_workers_by_memory", "notes", "not_measured", "seconds"} <= set(answer)
+
+
+def test_the_chosen_setting_is_the_one_made_cold(ask):
+    loaders = FakeLoaders(storage_seconds=0.01)
+    machine = FakeMachine(loaders=loaders)
+    answer = ask(loaders, machine=machine)
+    assert [r.lane.num_workers for r in machine.asked if isinstance(r, ReadCold)] == [answer.num_workers]
+
+
+@pytest.mark.parametrize("words", [{"batch_size": 0}, {"num_devices": 0}, {"precision": "fp12"}, {"rule": "guess"}])
+def test_wrong_words_are_refused(ask, words):
+    with pytest.raises(UsageError):
+        ask(FakeLoaders(), **words)
+
+
+def test_a_batch_larger_than_the_data_is_refused(ask):
+    with pytest.raises(UsageError, match="more than the 10,000 samples"):
+        ask(FakeLoaders(), batch_size=20_000)
+
+
+def test_rates_survive_the_way_through_json(ask):
+    from legroom.logbook import result_from
+    from legroom.records import Lane, request_from, to_json
+
+    request = RaceLoaders(device="cpu", batch_size=8, what="load", lanes=(Lane(num_workers=3, blas_threads=None),))
+    assert request_from(to_json(request)) == request
+    result = FakeLoaders().race(request)
+    assert isinstance(result_from(to_json(result)), LoaderRates)
+    assert result_from(to_json(result)) == result

@@ -1,0 +1,167 @@
+"""`legroom speed` against machines whose laws are planted."""
+
+import random
+
+import pytest
+
+from legroom import api
+from legroom.errors import NothingMeasured, UsageError
+from legroom.laws.sizes import grid
+from legroom.laws.speed import knee_of
+from legroom.records import TimeSteps
+from legroom.testing import FakeMachine, FakeSteps
+
+
+def ask(tmp_path, steps, *, machine=None, **more):
+    machine = machine or FakeMachine(steps=steps)
+    return api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine), **more)
+
+
+def line(size):
+    return 0.01 + 0.0002 * size
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_knee_is_within_one_grid_step_of_the_planted_one(tmp_path, seed):
+    chance = random.Random(seed)
+    floor, each = 10 ** chance.uniform(-3, -2), 10 ** chance.uniform(-5, -4)
+
+    def seconds(size):
+        return max(floor, 0.3 * floor + each * size)
+
+    answer = ask(tmp_path, FakeSteps(seconds=seconds, noise=0.005, seed=seed))
+    sizes = grid(1, answer.largest_batch_size)
+    planted = knee_of(lambda size: size / seconds(size), sizes, 0.9)
+    near = next(size for size in sizes if size >= answer.knee_batch_size)
+    assert abs(sizes.index(near) - sizes.index(planted)) <= 1
+    assert answer.range[0] <= answer.knee_batch_size <= answer.range[1]
+
+
+def test_all_sizes_that_count_are_timed_in_one_request(tmp_path):
+    machine = FakeMachine(steps=FakeSteps(seconds=line))
+    answer = ask(tmp_path, None, machine=machine)
+    timed = [request for request in machine.asked if isinstance(request, TimeSteps) and request.close]
+    assert len(timed) == 1
+    assert [point["batch_size"] for point in answer.points] == sorted(timed[0].batch_sizes)
+    assert sum(point["in_law"] for point in answer.points) == 4
+    assert answer.law["worst_error"] < 0.03
+
+
+def test_sizes_beside_powers_of_two_are_timed_and_spoken_of(tmp_path):
+    slow_when_odd = FakeSteps(seconds=lambda size: line(size) * (1.3 if size % 8 else 1.0))
+    answer = ask(tmp_path, slow_when_odd)
+    note = next(note for note in answer.notes if "power of two" in note)
+    assert "choose the faster kind" in note
+    assert "any size will do" in next(n for n in ask(tmp_path / "b", FakeSteps()).notes if "power of two" in n)
+
+
+def test_a_share_moves_the_knee(tmp_path):
+    loose = ask(tmp_path / "a", FakeSteps(seconds=line), share=0.5)
+    strict = ask(tmp_path / "b", FakeSteps(seconds=line), share=0.95)
+    assert loose.knee_batch_size < strict.knee_batch_size
+
+
+def test_the_rule_of_utilisation_takes_the_first_size_that_is_busy_enough(tmp_path):
+    steps = FakeSteps(seconds=line, utilisation=lambda size: min(0.98, 0.1 + size / 300))
+    answer = ask(tmp_path, steps, rule="utilisation")
+    busy = {point["batch_size"]: point["utilisation"] for point in answer.points}
+    assert busy[answer.knee_batch_size] >= 0.9 * 0.98
+    assert all(value < 0.9 * 0.98 for size, value in busy.items() if size < answer.knee_batch_size)
+
+
+def test_without_nvml_the_timings_stand_and_a_sentence_says_so(tmp_path):
+    answer = ask(tmp_path, FakeSteps(seconds=line))
+    assert any("NVML did not answer" in sentence for sentence in answer.not_measured)
+    assert all(point["utilisation"] is None for point in answer.points)
+
+
+def test_without_nvml_the_rule_of_utilisation_is_refused_and_nothing_is_lost(tmp_path):
+    machine = FakeMachine(steps=FakeSteps(seconds=line))
+    with pytest.raises(NothingMeasured, match="--rule throughput --resume"):
+        ask(tmp_path, None, machine=machine, rule="utilisation")
+    assert "step_times" in (tmp_path / "logbook.jsonl").read_text()
+
+
+def test_a_named_size_that_does_not_fit_costs_only_itself(tmp_path):
+    steps = FakeSteps(seconds=line, available_bytes=200e6)
+    answer = ask(tmp_path, steps, batch_sizes=[16, 64, 128, 4096])
+    assert [point["batch_size"] for point in answer.points] == [16, 64, 128]
+    assert any("4,096 does not fit" in note for note in answer.notes)
+
+
+def test_where_no_named_size_fits_nothing_was_measured(tmp_path):
+    with pytest.raises(NothingMeasured, match="does not fit"):
+        ask(tmp_path, FakeSteps(available_bytes=10), batch_sizes=[64, 128])
+
+
+def test_growing_sizes_stop_before_memory_runs_out(tmp_path):
+    machine = FakeMachine(steps=FakeSteps(seconds=line, available_bytes=100e6, bytes_per_sample=1e5))
+    answer = ask(tmp_path, None, machine=machine)
+    tried = {size for request in machine.asked if isinstance(request, TimeSteps) for size in request.batch_sizes}
+    assert 256 <= answer.largest_batch_size <= 1000
+    assert max(tried) <= 1000
+    assert "memory" in answer.largest_because
+
+
+def test_growing_sizes_stop_at_the_data_set(tmp_path):
+    answer = ask(tmp_path, None, machine=FakeMachine(num_samples=300, steps=FakeSteps(seconds=line)))
+    assert answer.largest_batch_size == 300
+    assert answer.largest_because == "the data set has 300 samples"
+
+
+def test_growing_sizes_stop_where_a_step_takes_too_long(tmp_path):
+    answer = ask(tmp_path, FakeSteps(seconds=lambda size: 0.01 * size, available_bytes=1e12), seconds=10)
+    assert answer.largest_batch_size * 0.01 <= 0.8
+    assert "--seconds allows more" in answer.largest_because
+
+
+def test_a_timing_above_the_devices_peak_is_refused_with_the_reason(tmp_path):
+    # The machine planted does 1 TFLOP/s; without waiting for the device the largest batch seems to do 7.
+    def unwaited(size):
+        return line(size) if size < 1000 else line(size) / 30
+
+    answer = ask(tmp_path, FakeSteps(seconds=unwaited, flops_per_sample=5e7), batch_sizes=[8, 32, 128, 512, 2048])
+    assert [point["batch_size"] for point in answer.points] == [8, 32, 128, 512]
+    assert any("2,048 was refused" in note and "TFLOP/s" in note for note in answer.notes)
+
+
+def test_where_every_timing_is_impossible_there_is_no_answer(tmp_path):
+    with pytest.raises(NothingMeasured, match="was refused"):
+        ask(tmp_path, FakeSteps(seconds=line, flops_per_sample=1e12))
+
+
+def test_padding_is_told_with_what_other_batches_would_save(tmp_path):
+    answer = ask(tmp_path, None, machine=FakeMachine(typical_share=0.3, steps=FakeSteps(seconds=line)))
+    assert any("50% of a random batch" in note and "like length 45%" in note for note in answer.notes)
+
+
+def test_noise_that_hides_the_knee_is_told(tmp_path):
+    answer = ask(tmp_path, FakeSteps(seconds=line, noise=0.3))
+    assert any("Timings vary" in note for note in answer.notes)
+
+
+def test_resume_measures_nothing_again(tmp_path):
+    first = ask(tmp_path, FakeSteps(seconds=line))
+    machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 1.0))
+    again = api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine, resume=True))
+    assert machine.asked == []
+    assert again.points == first.points
+    assert again.seconds == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        ({"rule": "guess"}, "Known: throughput, utilisation"),
+        ({"share": 0.0}, "--share is 0"),
+        ({"seconds": 0.1}, "--seconds is 0.1"),
+        ({"batch_sizes": [8, 0]}, "--batch-sizes names 0"),
+        ({"precision": "fp8"}, "Known: fp32"),
+        ({"device": "tpu"}, "There is no device"),
+    ],
+)
+def test_wrong_words_are_refused_before_anything_runs(tmp_path, words, match):
+    machine = FakeMachine()
+    with pytest.raises(UsageError, match=match):
+        api.speed("digits", **({"device": "cpu"} | words), run=api.Run(out=tmp_path, engine=machine))
+    assert machine.asked == []

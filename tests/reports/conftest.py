@@ -1,0 +1,156 @@
+"""Planted answers to every question, and a folder that holds them all."""
+
+import pytest
+
+from legroom import api
+from legroom.advisors.loading import LoadingAnswer
+from legroom.advisors.speed import SpeedAnswer
+from legroom.job import JobAddress
+from legroom.plan import Recommendation
+from legroom.reports.page import write_page
+from legroom.reports.saved import save_answer
+from legroom.testing import FakeMachine
+
+NASTY = "</script><b>bold</b>"
+CIRCUMSTANCES = {"job": NASTY, "machine": "planted, 4 cores, Planted GPU", "seconds": 12.5}
+SETTINGS = {"batch_size": 32, "num_workers": 2}
+
+
+def found(name, value):
+    return Recommendation(name=name, value=value, range=None, because="planted")
+
+
+@pytest.fixture
+def memory_answer(tmp_path):
+    """Of a machine where a sample takes 3 MB above 200 MB."""
+    run = api.Run(out=tmp_path / "memory", engine=FakeMachine(bytes_per_sample=3e6, fixed_bytes=200e6))
+    return api.memory(JobAddress(text=NASTY), device="cpu", memory="2GB", run=run)
+
+
+@pytest.fixture
+def train_answer(tmp_path):
+    """Of a run of 100 updates."""
+    run = api.Run(out=tmp_path / "train", engine=FakeMachine())
+    return api.train(JobAddress(text=NASTY), device="cpu", run=run, num_steps=100)
+
+
+@pytest.fixture
+def plan_answer(tmp_path):
+    """With a batch that was measured and settings that were not."""
+    return api.plan(JobAddress(text=NASTY), device="cpu", run=api.Run(out=tmp_path / "plan", engine=FakeMachine()))[0]
+
+
+@pytest.fixture
+def speed_answer():
+    """Of a device whose step takes 10 ms and 1 ms more for each sample."""
+    times = {size: 0.01 + 0.001 * size for size in (1, 8, 64, 512)}
+    return SpeedAnswer(
+        **CIRCUMSTANCES,
+        recommendations=[found("knee_batch_size", 64)],
+        device="cuda",
+        precision="fp32",
+        rule="throughput",
+        share=0.9,
+        knee_batch_size=64,
+        range=(64, 64),
+        best_batch_size=512,
+        best_samples_per_second=512 / times[512],
+        largest_batch_size=512,
+        largest_because="planted",
+        points=[speed_point(size, seconds) for size, seconds in times.items()],
+        predictions=[
+            {
+                "batch_size": size,
+                "seconds": seconds,
+                "interval": [seconds, seconds],
+                "samples_per_second": size / seconds,
+            }
+            for size, seconds in times.items()
+        ],
+        law={"sizes": [1, 8, 64, 512], "mean_error": None, "worst_error": None, "floor_seconds": 0.01, "bend": 10.0},
+        flops_per_sample=None,
+        peak_flops_per_second=None,
+        padding=None,
+        num_samples=None,
+        settings=SETTINGS,
+        baseline=SETTINGS,
+    )
+
+
+def speed_point(size, seconds):
+    return {
+        "batch_size": size,
+        "median_seconds": seconds,
+        "spread": 0.01,
+        "samples_per_second": size / seconds,
+        "utilisation": size / 600,
+        "memory_utilisation": None,
+        "peak_share": None,
+        "shares": {"forward": 0.3, "backward": 0.6, "update": 0.1},
+        "peak_bytes": 1000 * size,
+    }
+
+
+@pytest.fixture
+def loading_answer():
+    """Of workers that load 100 samples/s each, and a device that eats 350."""
+    return LoadingAnswer(
+        **CIRCUMSTANCES,
+        recommendations=[found("num_workers", 4)],
+        device="cuda",
+        batch_size=32,
+        num_devices=1,
+        num_workers=4,
+        prefetch_factor=2,
+        pin_memory=True,
+        persistent_workers=True,
+        range=(4, 8),
+        samples_per_second=350.0,
+        device_samples_per_second=350.0,
+        is_fed=True,
+        bound_by="compute",
+        shares={"compute": 0.8, "preparation": 0.1, "storage": 0.1},
+        max_workers_by_memory=16,
+        workers_by_memory=[{"batch_size": 32, "max_workers": 16}, {"batch_size": 64, "max_workers": 12}],
+        worker_bytes=2**30,
+        shared_bytes=4 * 2 * 32 * 2**20,
+        batch_seconds={"step": 0.09, "copy": 0.001},
+        read_bytes_per_sample=1e6,
+        storage_bytes_per_second=1e8,
+        law={"rate": 100.0, "contention": 0.0, "coherence": 0.0},
+        points=[loading_point(workers) for workers in (0, 1, 2, 4, 8)],
+        settings=SETTINGS,
+        baseline=SETTINGS,
+    )
+
+
+def loading_point(workers):
+    rate = min(350.0, 100.0 * max(1, workers))
+    return {
+        "num_workers": workers,
+        "prefetch_factor": 2,
+        "pin_memory": True,
+        "blas_threads": 1,
+        "samples_per_second": rate,
+        "median_seconds": 32 / rate,
+        "spread": 0.02,
+        "num_repeats": 9,
+        "wait_seconds": 0.0,
+    }
+
+
+@pytest.fixture
+def answers(plan_answer, memory_answer, speed_answer, loading_answer, train_answer):
+    """An answer to every question, in the page's order."""
+    return [plan_answer, memory_answer, speed_answer, loading_answer, train_answer]
+
+
+@pytest.fixture
+def folder(tmp_path, answers):
+    """A folder that knows every answer, with its page."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for answer in answers:
+        save_answer(kept, answer)
+    write_page(kept)
+    return kept

@@ -1,0 +1,131 @@
+"""The page in a real browser: every figure drawn, nothing on the console, names as text, light and dark.
+
+Debian's chromium is used. Without it these tests are skipped, or fail where LEGROOM_REQUIRE_BROWSER is set, as in CI.
+"""
+
+import os
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from legroom.reports.page import gather_page, write_page
+from legroom.reports.saved import save_answer
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+NASTY = "</script><b>bold</b><img src=x onerror=\"document.title='run'\">"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's chromium, with a new and empty profile."""
+    if not os.path.exists(CHROMIUM):
+        reason = "there is no chromium here; make browser installs Debian's"
+        if os.environ.get("LEGROOM_REQUIRE_BROWSER"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens a file and returns the page and what is wrong with it: console messages, errors, requests to elsewhere."""
+    contexts = []
+
+    def open_it(path, scheme="light", width=1000):
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+        contexts.append(context)
+        page, said = context.new_page(), []
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(f"error: {error}"))
+        page.on("request", lambda asked: said.append(asked.url) if asked.url.startswith("http") else None)
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-drawn]", timeout=30_000)
+        return page, said
+
+    yield open_it
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def nasty_folder(folder, memory_answer):
+    """The folder of all answers, one of them with markup wherever a name can stand."""
+    save_answer(
+        folder,
+        replace(
+            memory_answer,
+            job=NASTY,
+            machine=NASTY,
+            card=NASTY,
+            peak_parts={NASTY: 10**9, "weights": 2 * 10**8},
+            peak_phase=NASTY,
+            notes=[NASTY],
+            not_measured=[NASTY],
+            settings={NASTY: NASTY},
+        ),
+    )
+    write_page(folder)
+    return folder
+
+
+def test_every_figure_is_drawn_names_are_text_and_the_console_stays_silent(open_page, nasty_folder):
+    page, said = open_page(nasty_folder / "report.html")
+    names = [figure.name for part in gather_page(nasty_folder).sections for figure in part.section.figures]
+    assert len(names) >= 10
+    for name in names:
+        marks = page.locator(f"#figure-{name} .trace path").count()
+        assert marks > 0, f"{name} shows nothing"
+    assert page.locator("b, main img, header img").count() == 0
+    assert page.locator(".plot tspan[style*=bold]").count() == 0, "a name became plotly's own markup"
+    assert page.title() == f"{NASTY} - legroom"
+    assert page.locator("h1").inner_text() == NASTY
+    assert any(NASTY in text for text in page.locator("#figure-memory-parts .xtick").all_text_contents())
+    assert said == []
+
+
+def test_hovering_shows_the_value_and_its_unit(open_page, folder):
+    page, said = open_page(folder / "report.html")
+    page.locator("#figure-loading-rate .points path").nth(2).hover(force=True)
+    page.wait_for_selector("#figure-loading-rate .hovertext")
+    assert "samples/s" in page.locator("#figure-loading-rate .hovertext").first.text_content()
+    assert said == []
+
+
+def test_figures_follow_the_scheme_when_it_changes(open_page, folder):
+    page, said = open_page(folder / "report.html", scheme="light")
+
+    def colours():
+        ink = page.evaluate("getComputedStyle(document.querySelector('#figure-memory-peaks .xtick text')).fill")
+        return page.evaluate("getComputedStyle(document.body).backgroundColor"), ink
+
+    light = colours()
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(
+        "before => getComputedStyle(document.querySelector('#figure-memory-peaks .xtick text')).fill != before",
+        arg=light[1],
+    )
+    dark = colours()
+    assert light[0] != dark[0]
+    assert said == []
+
+
+def test_a_narrow_screen_scrolls_in_one_direction_only(open_page, nasty_folder):
+    page, said = open_page(nasty_folder / "report.html", scheme="dark", width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert said == []

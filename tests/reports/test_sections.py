@@ -1,0 +1,102 @@
+"""Figure data of planted answers holds what was planted."""
+
+from dataclasses import replace
+
+import pytest
+
+from legroom.reports.sections import QUESTIONS, question_of, to_json
+from legroom.reports.sections.loading import section as loading_section
+from legroom.reports.sections.memory import section as memory_section
+
+
+def figure(answer, name):
+    (found,) = [one for one in to_json(answer)["figures"] if one["name"] == name]
+    return found
+
+
+def series(answer, figure_name, name):
+    (found,) = [one for one in figure(answer, figure_name)["series"] if one["name"] == name]
+    return dict(zip(found["x"], found["y"], strict=True))
+
+
+def test_every_question_is_planted_and_in_the_page_order(answers):
+    assert [question_of(answer) for answer in answers] == list(QUESTIONS)
+
+
+def test_every_section_is_one_sentence_and_figures_of_whole_series(answers):
+    names = []
+    for answer in answers:
+        data = to_json(answer)
+        assert data["summary"].endswith(".")
+        assert ". " not in data["summary"]
+        assert data["figures"] or data["tables"]
+        for drawn in data["figures"]:
+            names.append(drawn["name"])
+            assert drawn["title"]
+            assert drawn["series"]
+            assert all(len(one["x"]) == len(one["y"]) >= 1 for one in drawn["series"])
+            assert all(len(one["spread"]) in (0, len(one["x"])) for one in drawn["series"])
+        for table in data["tables"]:
+            assert all(len(row) == len(table["columns"]) for row in table["rows"])
+    assert len(names) == len(set(names))
+
+
+def test_the_memory_figure_holds_the_planted_line_the_budget_and_the_batch(memory_answer):
+    peaks = series(memory_answer, "memory-peaks", "backward")
+    assert len(peaks) >= 2
+    assert all(value == pytest.approx(200e6 + 3e6 * size, rel=1e-6) for size, value in peaks.items())
+    (zero, start), (end, stop) = series(memory_answer, "memory-peaks", "law").items()
+    assert (stop - start) / (end - zero) == pytest.approx(3e6, rel=1e-3)
+    marks = {mark["axis"]: mark["value"] for mark in figure(memory_answer, "memory-peaks")["marks"]}
+    assert marks == {"x": memory_answer.max_batch_size, "y": 2_000_000_000}
+
+
+def test_a_batch_that_ran_out_of_memory_is_drawn_at_the_budget(memory_answer):
+    failed = {**memory_answer.probes[0], "batch_size": 9999, "outcome": "out_of_memory"}
+    answer = replace(memory_answer, probes=[*memory_answer.probes, failed])
+    assert series(answer, "memory-peaks", "did not fit") == {9999: answer.budget_bytes}
+
+
+def test_other_budgets_stand_in_one_table(memory_answer):
+    other = replace(memory_answer, budget_bytes=10**9, max_batch_size=266)
+    (table,) = memory_section(memory_answer, [other]).tables
+    assert [row[3] for row in table.rows] == [266, memory_answer.max_batch_size]
+    assert table.chosen == [1]
+
+
+def test_speed_figures_hold_rate_utilisation_and_time(speed_answer):
+    assert series(speed_answer, "speed-rate", "measured")[512] == pytest.approx(512 / 0.522)
+    assert series(speed_answer, "speed-utilisation", "device busy")[64] == pytest.approx(64 / 600)
+    times = list(figure(speed_answer, "speed-epoch")["series"][0]["y"])
+    assert times == sorted(times, reverse=True)
+
+
+def test_the_utilisation_figure_is_left_out_where_nobody_read_it(speed_answer):
+    blind = replace(speed_answer, points=[{**point, "utilisation": None} for point in speed_answer.points])
+    assert "speed-utilisation" not in [one["name"] for one in to_json(blind)["figures"]]
+
+
+def test_loading_figures_hold_rate_share_and_law(loading_answer):
+    assert series(loading_answer, "loading-rate", "with the step, 2 batches ahead")[2] == 200.0
+    assert series(loading_answer, "loading-rate", "law of the loader alone")[8] == pytest.approx(800.0)
+    assert series(loading_answer, "loading-utilisation", "batch 32")[1] == pytest.approx(100 / 350)
+    cached, cold = figure(loading_answer, "loading-cache")["series"][0]["y"]
+    assert cold / cached == pytest.approx(3.5)  # 1e8 / 1e6 = 100 samples/s against 350
+
+
+def test_loading_of_other_batch_sizes_is_drawn_beside_it(loading_answer):
+    found = loading_section(loading_answer, [replace(loading_answer, batch_size=256)])
+    (shares,) = [one for one in found.figures if one.name == "loading-utilisation"]
+    assert [one.name for one in shares.series] == ["batch 32", "batch 256"]
+
+
+def test_most_workers_grow_with_host_memory_and_fall_with_the_batch(loading_answer):
+    (table,) = [one for one in to_json(loading_answer)["tables"] if one["name"] == "loading-memory"]
+    small, large = (list(row[2:]) for row in table["rows"])
+    assert small == sorted(small)
+    assert all(more <= fewer for fewer, more in zip(small, large, strict=True))
+    assert small[0] == int(16 * 2**30 / (2**30 + 2 * 32 * 2**20))
+
+
+def test_the_time_of_an_epoch_lies_between_two_evaluations(train_answer):
+    assert series(train_answer, "train-epochs", "epoch") == {1.0: pytest.approx(1.0)}

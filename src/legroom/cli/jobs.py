@@ -16,6 +16,6 @@ def run(json: Json = False, debug: Debug = False) -> None:
             return
         from rich.console import Console
 
-        from legroom.reports.console import print_jobs
+        from legroom.reports.console.machine import print_jobs
 
         print_jobs(Console(), workloads)

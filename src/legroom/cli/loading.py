@@ -29,8 +29,8 @@ def run(
     """How many workers? Is it the disk, the CPU or the device?"""
     with common.speaking(json=json, debug=debug):
         from legroom import api
-        from legroom.reports.console import print_foreseen
-        from legroom.reports.loading import print_loading
+        from legroom.reports.console.loading import print_loading
+        from legroom.reports.console.plan import print_foreseen
 
         words = {"options": common.options_of(with_), "device": device}
         if dry_run:

@@ -9,7 +9,7 @@ def run(
     """What does this machine have, and how fast is it?"""
     with speaking(json=json, debug=debug):
         from legroom import api
-        from legroom.reports.console import print_machine
+        from legroom.reports.console.machine import print_machine
 
         with progress_bar(quiet=quiet) as progress:
             answer = api.machine(device=device, run=api.Run(timeout=timeout, progress=progress))

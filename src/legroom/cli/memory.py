@@ -32,7 +32,8 @@ def run(
     """How large a batch fits? Proved in a fresh process."""
     with common.speaking(json=json, debug=debug):
         from legroom import api
-        from legroom.reports.console import print_foreseen, print_memory
+        from legroom.reports.console.memory import print_memory
+        from legroom.reports.console.plan import print_foreseen
 
         if dry_run:
             foreseen = api.foresee(

@@ -25,7 +25,7 @@ def run(
     """What should I run? Asks every question there is and writes plan.toml."""
     with common.speaking(json=json, debug=debug):
         from legroom import api
-        from legroom.reports.console import print_foreseen, print_plan
+        from legroom.reports.console.plan import print_foreseen, print_plan
 
         if dry_run:
             foreseen = api.foresee(

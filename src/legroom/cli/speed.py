@@ -35,8 +35,8 @@ def run(
     """Where does a larger batch stop paying? Is the device busy?"""
     with common.speaking(json=json, debug=debug):
         from legroom import api
-        from legroom.reports.console import print_foreseen
-        from legroom.reports.speed import print_speed
+        from legroom.reports.console.plan import print_foreseen
+        from legroom.reports.console.speed import print_speed
 
         options = common.options_of(with_, data)
         if dry_run:

@@ -51,7 +51,7 @@ def run(
     """Train the job to its target, with its own settings or a plan's. Ctrl-C saves; --resume goes on."""
     with common.speaking(json=json, debug=debug):
         from legroom import api
-        from legroom.reports.console import print_train
+        from legroom.reports.console.train import print_train
 
         if watch not in ("loss", "score"):
             raise UsageError(f"--watch is {watch!r}; it must be loss or score")

@@ -24,7 +24,7 @@ def run(
     """How large is a text's vocabulary by threshold or merges, and what does each cost?"""
     with speaking(json=json, debug=debug):
         from legroom import api
-        from legroom.reports.vocabulary import print_vocabulary
+        from legroom.reports.console.vocabulary import print_vocabulary
 
         answer = api.vocabulary(
             file,

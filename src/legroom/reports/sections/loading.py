@@ -5,7 +5,7 @@ from typing import Any
 
 from legroom.advisors.loading import LoadingAnswer
 from legroom.laws.loading import LoaderLaw, most_workers_in_memory
-from legroom.reports.loading import _loading_rows
+from legroom.reports.console.loading import loading_rows
 from legroom.reports.sections.base import Axis, Column, Figure, Mark, Section, Series, Table
 from legroom.reports.sections.epochs import epoch_label, epoch_seconds
 from legroom.units import format_bytes
@@ -21,7 +21,7 @@ def section(answer: LoadingAnswer, others: Sequence[LoadingAnswer] = ()) -> Sect
     return Section(
         title="How many workers load the data?",
         summary=_summary(answer),
-        facts=list(_loading_rows(answer)),
+        facts=list(loading_rows(answer)),
         figures=[_rate(answer), _fed(every), _epoch(every), _shares(answer), *_cached(answer)],
         tables=[_settings(answer, every), *_by_memory(answer)],
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from legroom.advisors.memory import MemoryAnswer
-from legroom.reports.console import memory_rows
+from legroom.reports.console.memory import memory_rows
 from legroom.reports.sections.base import Axis, Column, Figure, Mark, Section, Series, Table
 from legroom.units import format_bytes
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from legroom.advisors.speed import SpeedAnswer
+from legroom.reports.console.speed import speed_rows
 from legroom.reports.sections.base import Axis, Column, Figure, Mark, Section, Series, Table
 from legroom.reports.sections.epochs import epoch_label, epoch_seconds
-from legroom.reports.speed import _speed_rows
 
 BATCH = Axis(label="batch size", log=True)
 
@@ -16,7 +16,7 @@ def section(answer: SpeedAnswer, others: Sequence[SpeedAnswer] = ()) -> Section:
     return Section(
         title="Where does a larger batch stop paying?",
         summary=_summary(answer),
-        facts=list(_speed_rows(answer)),
+        facts=list(speed_rows(answer)),
         figures=[_rate(answer, others), _epoch(every), *_utilisation(every), *_phases(answer)],
         tables=[_points(answer)],
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from legroom.advisors.train import TrainAnswer
-from legroom.reports.console import train_rows
+from legroom.reports.console.train import train_rows
 from legroom.reports.sections.base import Axis, Figure, Mark, Section, Series
 from legroom.units import format_seconds
 

@@ -6,15 +6,15 @@ from rich.console import Console
 from rich.table import Table
 
 from legroom.advisors.loading import LoadingAnswer
-from legroom.reports.console import Row, _remarks, _rows, _title
+from legroom.reports.console.layout import Row, print_remarks, print_rows, print_title
 from legroom.units import format_bytes, format_seconds
 
 
 def print_loading(console: Console, answer: LoadingAnswer) -> None:
     """The settings, what they reach, where the time goes, and what was raced."""
     devices = f", {answer.num_devices} devices" if answer.num_devices > 1 else ""
-    _title(console, answer, f"{answer.device}, batch {answer.batch_size:,}{devices}")
-    _rows(console, _loading_rows(answer))
+    print_title(console, answer, f"{answer.device}, batch {answer.batch_size:,}{devices}")
+    print_rows(console, loading_rows(answer))
     console.print()
     table = Table("workers", "ahead", "samples/s", "spread", "waits", "what", title_justify="left")
     for point in answer.points:
@@ -24,10 +24,11 @@ def print_loading(console: Console, answer: LoadingAnswer) -> None:
         ahead = f"{point['prefetch_factor']}" if point["num_workers"] else ""
         table.add_row(f"{point['num_workers']}", ahead, rate, f"{point['spread']:.0%}", waits, what)
     console.print(table)
-    _remarks(console, answer)
+    print_remarks(console, answer)
 
 
-def _loading_rows(answer: LoadingAnswer) -> Iterable[Row]:
+def loading_rows(answer: LoadingAnswer) -> Iterable[Row]:
+    """The answer in rows."""
     yield "workers", f"{answer.num_workers}", answer.recommendations[0].because
     if answer.num_workers:
         pinned = ", pinned memory" if answer.pin_memory else ""

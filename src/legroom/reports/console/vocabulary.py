@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from legroom.advisors.vocabulary import VocabularyAnswer
-from legroom.reports.console import _remarks, _rows, _title
+from legroom.reports.console.layout import print_remarks, print_rows, print_title
 from legroom.units import format_bytes
 
 OTHER_CELLS = 76
@@ -14,12 +14,12 @@ HEADS = {"min-frequency": "at least", "common-limit": "at most", "merges": "merg
 
 def print_vocabulary(console: Console, answer: VocabularyAnswer) -> None:
     """Sizes, bars, and what each costs."""
-    _title(console, answer, f"by {answer.by}")
+    print_title(console, answer, f"by {answer.by}")
     left_out = f", {answer.num_left_out:,} longer ones left out" if answer.num_left_out else ""
     told = f"of {answer.num_tokens:,} in {answer.num_lines:,} lines{left_out}"
     batch = f"word scores for a batch of {answer.batch_size:,}"
     rows = [("different words", f"{answer.num_words:,}", told), ("output layer", f"{answer.num_cells:,} cells", batch)]
-    _rows(console, rows)
+    print_rows(console, rows)
     console.print()
     table = Table(HEADS[answer.by], "vocabulary", "", "unknown", "longest", "parameters", "word scores")
     room = max(4, min(40, console.width - OTHER_CELLS))
@@ -36,4 +36,4 @@ def print_vocabulary(console: Console, answer: VocabularyAnswer) -> None:
             format_bytes(point["output_bytes"]),
         )
     console.print(table)
-    _remarks(console, answer)
+    print_remarks(console, answer)

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from legroom.advisors.speed import SpeedAnswer
-from legroom.reports.console import Row, _remarks, _rows, _title
+from legroom.reports.console.layout import Row, print_remarks, print_rows, print_title
 
 PHASES = ("forward", "backward", "update")
 HEADS = ("batch", "step", "+-", "samples/s", "busy", "memory", "of peak", "F/B/U %", "law", "J/sample")
@@ -15,14 +15,15 @@ HEADS = ("batch", "step", "+-", "samples/s", "busy", "memory", "of peak", "F/B/U
 
 def print_speed(console: Console, answer: SpeedAnswer) -> None:
     """The knee, every size timed, and what the law says."""
-    _title(console, answer, f"{answer.device}, {answer.precision}")
-    _rows(console, _speed_rows(answer))
+    print_title(console, answer, f"{answer.device}, {answer.precision}")
+    print_rows(console, speed_rows(answer))
     console.print()
     console.print(_table(answer))
-    _remarks(console, answer)
+    print_remarks(console, answer)
 
 
-def _speed_rows(answer: SpeedAnswer) -> Iterable[Row]:
+def speed_rows(answer: SpeedAnswer) -> Iterable[Row]:
+    """The answer in rows."""
     low, high = answer.range
     span = "" if low == high else f" ({low:,} to {high:,})"
     yield "knee", f"{answer.knee_batch_size:,}{span}", answer.recommendations[0].because

@@ -1,0 +1,39 @@
+"""What all answers share in a terminal: a title, rows of name and value, and remarks at the end."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from legroom.answers import Answer
+from legroom.units import format_seconds
+
+Row = tuple[str, str, str]
+"""Name, value, remark."""
+
+
+def print_title(console: Console, answer: Answer, circumstances: str) -> None:
+    """The job, the machine and what else the answer holds for."""
+    console.print(f"[bold]{escape(answer.job)}[/bold] on {escape(answer.machine)} ({escape(circumstances)})")
+
+
+def print_rows(console: Console, rows: Iterable[Row]) -> None:
+    """Name, value and remark, aligned."""
+    table = Table.grid(padding=(0, 2))
+    for name, value, remark in rows:
+        table.add_row(escape(name), f"[bold]{escape(value)}[/bold]", f"[dim]{escape(remark)}[/dim]")
+    console.print(table)
+
+
+def print_remarks(console: Console, answer: Answer) -> None:
+    """Notes, what was not measured, and what asking cost."""
+    for title, lines in (("Notes", answer.notes), ("Not measured", answer.not_measured)):
+        if lines:
+            console.print(f"\n[bold]{title}[/bold]")
+            for line in lines:
+                console.print(f"  - {escape(line)}")
+    took = (
+        f"Measuring took {format_seconds(answer.seconds)}." if answer.seconds else "Nothing had to be measured again."
+    )
+    console.print(f"\n{took}")

@@ -263,3 +263,13 @@ def test_fused_and_channels_last_and_compiled_losses_train_the_same(tmp_path):
     plain = make_run(make_job(valid_data=None, score=None)).go()
     fused = make_run(make_job(valid_data=None, score=None), fused=True, channels_last=True).go()
     assert fused.last_loss == pytest.approx(plain.last_loss, rel=1e-4)
+
+
+def test_tensorboard_gets_the_scalars(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    make_run(folder=str(tmp_path), tensorboard=True).go()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert {"loss", "rate", "valid_loss", "valid_score"} <= set(events.Tags()["scalars"])
+    assert [event.step for event in events.Scalars("valid_loss")] == [6, 12, 18]

@@ -21,10 +21,12 @@ FEW_CORES = 8
 """On fewer, settings differ by noise of 5 % and more: they get longer turns."""
 WORKER_BYTES = 2**25
 """What a worker is taken to hold before one has been looked at."""
-HOPELESS = 0.8
+HOPELESS = 0.5
 """Share of the rate expected of others below which loading without workers is not raced."""
 SETTLED = 0.93
 """A rival below this share of the best is not raced again."""
+LITTLE = 0.95
+"""Where the cores are full already, only a gain of more than 5 % calls for more workers."""
 MANY_CORES = 1.25
 LARGER = 1.5
 MOST_EXTENSIONS = 4
@@ -60,7 +62,7 @@ class _Search:
         few = question.num_cores < FEW_CORES
         self.window, self.num_rounds = (0.25 if few else 0.2), 3
         self.races: list[dict[Lane, float]] = []
-        self.most = 0
+        self.most = self.fill_cores = 0
         self.step: LaneRate
         self.parts: dict[int, LaneRate] = {}
         self.law: LoaderLaw | None = None
@@ -81,7 +83,13 @@ class _Search:
             self.most = 0
             return
         self.most = self._most_workers(max(rate.worker_private_bytes for rate in workers.values()))
+        self.fill_cores = self._filling_cores(workers[max(workers)])
         self.law = fit_loader_law({num: rate.samples_per_second for num, rate in workers.items()}, self._ceiling())
+
+    def _filling_cores(self, rate: LaneRate) -> int:
+        """Workers that keep every core busy: those that mostly wait, as for storage, may be many."""
+        busy = rate.worker_cpu_seconds / (rate.median_seconds * rate.lane.num_workers)
+        return int(self.question.num_cores / min(max(busy, 1e-3), 1.0)) + 1
 
     def _most_workers(self, worker_bytes: int) -> int:
         question = self.question
@@ -130,11 +138,12 @@ class _Search:
             rates = join_races(self.races)
             top = max(rates, key=lambda lane: lane.num_workers)
             others = [rate for lane, rate in rates.items() if lane != top]
-            gains = ENOUGH * rates[top] > max(others, default=0.0)
+            enough = ENOUGH if top.num_workers <= self.fill_cores else LITTLE
+            gains = enough * rates[top] > max(others, default=0.0)
             fed = rates[top] >= ENOUGH * self.step.samples_per_second
             if top.num_workers >= self.most or top.num_workers == 0 or not gains or fed:
                 return
-            more = min(self.most, int(LARGER * top.num_workers) + 1)
+            more = min(self.most, 2 * top.num_workers)
             self.session.progress(f"{more} workers", 0.55)
             self._race((top, Lane(num_workers=more)))
 

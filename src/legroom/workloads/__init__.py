@@ -1,6 +1,7 @@
 """Jobs ready by name; `legroom jobs` lists them. Each is a module here with a function `job`."""
 
 import ast
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,8 @@ class Workload:
     summary: str
     options: dict[str, str]
     """Default of each option of `--with`, as written."""
+    meanings: dict[str, str]
+    """What each option is, where the job says so."""
 
 
 def list_workloads() -> list[Workload]:
@@ -39,5 +42,16 @@ def _read(name: str) -> Workload:
     function = next(node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == "job")
     names = [argument.arg for argument in function.args.args]
     defaults = [ast.unparse(default) for default in function.args.defaults]
-    summary = " ".join((ast.get_docstring(function) or "").split())
-    return Workload(name=name, summary=summary, options=dict(zip(names, defaults, strict=True)))
+    summary, meanings = split_docstring(ast.get_docstring(function) or "")
+    return Workload(name=name, summary=summary, options=dict(zip(names, defaults, strict=True)), meanings=meanings)
+
+
+def split_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """What a job is, and what its options are.
+
+    >>> split_docstring("Words in columns. hidden, layers: its size. data: a folder, or synthetic.")
+    ('Words in columns.', {'hidden': 'its size', 'layers': 'its size', 'data': 'a folder, or synthetic'})
+    """
+    summary, *told = re.split(r"(?<=\.) (?=[a-z_]+(?:, [a-z_]+)*: )", " ".join(text.split()))
+    pairs = [part.rstrip(".").split(": ", 1) for part in told]
+    return summary, {name: meaning for names, meaning in pairs for name in names.split(", ")}

@@ -42,9 +42,11 @@ def _speed_rows(values: dict[str, Any]) -> Iterable[Row]:
 
 
 def print_jobs(console: Console, workloads: Sequence[Workload]) -> None:
-    """The built-in jobs."""
-    table = Table("job", "what it is", "options (--with name=value)")
+    """The built-in jobs, each with its options."""
     for workload in workloads:
-        options = ", ".join(f"{name}={default}" for name, default in workload.options.items())
-        table.add_row(workload.name, escape(workload.summary), escape(options))
-    console.print(table)
+        console.print(f"[bold]{workload.name}[/bold]  {escape(workload.summary)}")
+        table = Table.grid(padding=(0, 2))
+        for name, default in workload.options.items():
+            table.add_row(f"    {name}={escape(default)}", f"[dim]{escape(workload.meanings.get(name, ''))}[/dim]")
+        console.print(table)
+    console.print("\nOptions are set by --with name=value; --data DIR is short for --with data=DIR.")

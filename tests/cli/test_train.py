@@ -119,7 +119,7 @@ def test_a_checkpoint_of_other_settings_is_refused(whole, tmp_path):
     shutil.copytree(whole[0], tmp_path / "copy")
     code, answer, said = run(tmp_path / "copy", "--resume", "--learning-rate", "0.05")
     assert code == 2
-    assert "is of another run: its settings differ" in said
+    assert "is of another run (its settings: learning_rate 0.1, not 0.05)" in said
     assert "learning_rate 0.1, not 0.05" in answer["error"]
     assert losses_of(tmp_path / "copy") == losses_of(whole[0])
 

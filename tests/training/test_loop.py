@@ -198,7 +198,7 @@ def test_schedules_multiply_the_rate_of_each_group():
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     make_run(folder=str(tmp_path), identity={"job": "a", "settings": {"batch_size": 8}}).go()
-    with pytest.raises(UsageError, match="of another job"):
+    with pytest.raises(UsageError, match="its job: a, not b"):
         make_run(folder=str(tmp_path), resume=True, identity={"job": "b"}).go()
     with pytest.raises(UsageError, match="batch_size 8, not 16"):
         make_run(folder=str(tmp_path), resume=True, identity={"settings": {"batch_size": 16}}).go()

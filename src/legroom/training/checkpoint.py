@@ -56,7 +56,7 @@ def _refuse_other(path: Path, content: Any, identity: Mapping[str, Any]) -> None
         if saved.get(name) != value:
             what = _difference(saved.get(name), value)
             raise UsageError(
-                f"{path} is of another run, of another {name} ({what}). "
+                f"{path} is of another run (its {name}: {what}). "
                 "Start without --resume, name another --out, or ask for the same run again"
             )
 

@@ -37,7 +37,8 @@ from legroom.records import (
     Train,
     Trained,
 )
-from legroom.running import Run, keep, machine_name, open_memory_session, open_session, out_folder, training_environment
+from legroom.records.environments import training_environment
+from legroom.running import Run, keep, machine_name, open_memory_session, open_session, out_folder
 from legroom.training.schedule_words import check_schedule
 from legroom.workloads import Workload, list_workloads
 from legroom.workloads.lines import number_lines
@@ -237,7 +238,7 @@ def speed(
         device=device, batch_sizes=batch_sizes, rule=rule, share=share, seconds=seconds, precision=precision
     )
     place = choose_place(device, None, None)
-    with open_session("speed", address, run, training_environment(place)) as session:
+    with open_session("speed", address, run, training_environment(place.device)) as session:
         description = session.describe(run.seed)
         question = speed_question(
             description,
@@ -315,7 +316,8 @@ def train(
     given = {**(_planned(plan) if plan else {}), **(settings or {})}
     check_schedule(Settings(**given).schedule)  # what is wrong is told before anything is started
     aim = _parse_target(target) if target else None
-    with open_session("train", address, run, training_environment(place)) as session:
+    environment = training_environment(place.device, more.get("allocator", "expandable"))
+    with open_session("train", address, run, environment) as session:
         description = session.describe(run.seed)
         chosen = asdict(Settings(**{**description.baseline, "seed": run.seed, **given}))
         check_schedule(chosen["schedule"])

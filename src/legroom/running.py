@@ -18,7 +18,6 @@ from legroom.probes.place import HOST_SHARE, Place
 from legroom.probes.session import Progress, Session
 from legroom.records import (
     EXPANDABLE,
-    QUIET_THREADS,
     STEADY_MALLOC,
     RunStarted,
 )
@@ -69,10 +68,6 @@ def open_memory_session(command: str, address: JobAddress, run: Run, place: Plac
     if on_gpu and read_limits().num_cores >= 4:  # on fewer, a second process would only slow the first
         session.warm(EXPANDABLE)
     return session
-
-
-def training_environment(place: Place) -> Mapping[str, str]:
-    return QUIET_THREADS if place.device == "cpu" else EXPANDABLE
 
 
 def _logbook(command: str, address: JobAddress, run: Run) -> Logbook:

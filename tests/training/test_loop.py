@@ -11,7 +11,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from legroom.errors import UsageError
 from legroom.job import Job, Score, Settings
-from legroom.records.training import Train
+from legroom.records import EXPANDABLE, StepPeaks, Train
 from legroom.training import checkpoint
 from legroom.training.loop import Run
 
@@ -273,3 +273,10 @@ def test_tensorboard_gets_the_scalars(tmp_path):
     events.Reload()
     assert {"loss", "rate", "valid_loss", "valid_score"} <= set(events.Tags()["scalars"])
     assert [event.step for event in events.Scalars("valid_loss")] == [6, 12, 18]
+
+
+def test_a_run_takes_the_allocator_that_memory_was_proved_with():
+    plain = Train(device="cuda", settings=asdict(SETTINGS))
+    proof = StepPeaks(device="cuda", batch_size=8, proof=True)
+    assert plain.environment == proof.environment == EXPANDABLE
+    assert replace(plain, allocator="default").environment == replace(proof, allocator="default").environment == {}

@@ -219,7 +219,7 @@ def _notes(
     elif question.device != "cpu":
         notes.append(
             "Proved with torch's default allocator: few huge blocks leave gaps in segments that grow. "
-            "Leave PYTORCH_CUDA_ALLOC_CONF unset where you train"
+            "Leave PYTORCH_CUDA_ALLOC_CONF unset where you train; legroom train takes --allocator default"
         )
     outside = max((result.outside_bytes for _, result in measured), default=0)
     if outside > OUTSIDE_BYTES:

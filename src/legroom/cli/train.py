@@ -37,6 +37,9 @@ def run(
     tolerance: Annotated[float, typer.Option(min=0.0, help="Share by which it must gain to count, as 0.01.")] = 0.0,
     checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Seconds between checkpoints.")] = 60.0,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files too.")] = False,
+    allocator: Annotated[
+        str, typer.Option(help="On a GPU: expandable segments, or torch's default, where memory says so.")
+    ] = "expandable",
     compile: Annotated[bool, typer.Option("--compile", help="Compile the loss with torch.compile.")] = False,
     channels_last: Annotated[bool, typer.Option("--channels-last", help="Lay images out channels last.")] = False,
     fused: Annotated[bool, typer.Option("--fused", help="Use the optimizer's fused form.")] = False,
@@ -55,6 +58,8 @@ def run(
 
         if watch not in ("loss", "score"):
             raise UsageError(f"--watch is {watch!r}; it must be loss or score")
+        if allocator not in ("expandable", "default"):
+            raise UsageError(f"--allocator is {allocator!r}; it must be expandable or default")
         given = {
             "batch_size": batch_size,
             "accumulation_steps": accumulation_steps,
@@ -82,6 +87,7 @@ def run(
                 tolerance=tolerance,
                 checkpoint_seconds=checkpoint_seconds,
                 tensorboard=tensorboard,
+                allocator=allocator,
                 compile=compile,
                 channels_last=channels_last,
                 fused=fused,

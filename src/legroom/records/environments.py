@@ -1,5 +1,8 @@
 """Environment variables of the processes that answer: they decide how memory and threads behave."""
 
+from collections.abc import Mapping
+from typing import Literal
+
 QUIET_THREADS = {"OMP_WAIT_POLICY": "passive"}
 """Idle threads sleep instead of spinning: on a busy machine a small step is then 60 times faster, memory the same."""
 STEADY_MALLOC = {**QUIET_THREADS, "MALLOC_MMAP_THRESHOLD_": "65536"}
@@ -9,3 +12,13 @@ Measured with this, the slope is stable to 0.1 %; without it, it depends on hist
 """
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 """Segments that grow: what torch reserves nearly equals what it hands out, so larger batches fit."""
+
+Allocator = Literal["expandable", "default"]
+"""How torch's allocator keeps GPU memory: in segments that grow, or in fixed ones that leave gaps."""
+
+
+def training_environment(device: str, allocator: Allocator = "expandable") -> Mapping[str, str]:
+    """Variables of a process that trains: those the memory question proves its answer with."""
+    if device == "cpu":
+        return QUIET_THREADS
+    return EXPANDABLE if allocator == "expandable" else {}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from legroom.records.environments import EXPANDABLE, QUIET_THREADS, STEADY_MALLOC
+from legroom.records.environments import STEADY_MALLOC, Allocator, training_environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,7 @@ class StepPeaks:
     """A proof runs in a fresh process with the allocator as training will have it."""
     cap_bytes: int | None = None
     """Bytes torch may reserve on a GPU; None leaves it all the card has."""
-    allocator: Literal["expandable", "default"] = "expandable"
-    """How torch's allocator keeps GPU memory: in segments that grow, or in fixed ones that leave gaps."""
+    allocator: Allocator = "expandable"
     anew: bool = False
     """Build model and optimizer anew first: the order in which a run fills the card decides where gaps are left."""
     seed: int = 0
@@ -41,9 +40,9 @@ class StepPeaks:
     @property
     def environment(self) -> Mapping[str, str]:
         """Variables of the process that answers."""
-        if self.device == "cpu":
-            return QUIET_THREADS if self.proof else STEADY_MALLOC
-        return EXPANDABLE if self.allocator == "expandable" else {}
+        if self.device == "cpu" and not self.proof:
+            return STEADY_MALLOC
+        return training_environment(self.device, self.allocator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,7 @@ class MemoryQuestion:
     """A batch to be made of several passes; None where nobody asks."""
     card: str | None = None
     """Name of the card in question, where one was named."""
-    allocator: Literal["expandable", "default"] = "expandable"
+    allocator: Allocator = "expandable"
     seed: int = 0
 
     def bucket_bytes(self, num_trainable: int) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from legroom.records.environments import EXPANDABLE, QUIET_THREADS
+from legroom.records.environments import training_environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class TimeSteps:
     @property
     def environment(self) -> Mapping[str, str]:
         """Variables of the process that answers: as training would have them."""
-        return QUIET_THREADS if self.device == "cpu" else EXPANDABLE
+        return training_environment(self.device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from legroom.records.environments import EXPANDABLE, QUIET_THREADS
+from legroom.records.environments import Allocator, training_environment
 
 Reason = Literal["finished", "target", "patience", "budget", "interrupted", "diverged"]
 
@@ -34,6 +34,7 @@ class Train:
     """What must gain."""
     tolerance: float = 0.0
     """Share by which it must gain to count."""
+    allocator: Allocator = "expandable"
     compile: bool = False
     channels_last: bool = False
     fused: bool = False
@@ -50,8 +51,8 @@ class Train:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Variables of the process that trains: those the memory question proved its answer with."""
-        return QUIET_THREADS if self.device == "cpu" else EXPANDABLE
+        """Variables of the process that trains."""
+        return training_environment(self.device, self.allocator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

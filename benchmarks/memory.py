@@ -101,7 +101,8 @@ def prove(cell: Cell) -> dict[str, Any]:
         )
     seconds = time.perf_counter() - started
     found = answer.max_batch_size
-    allocator = next(p["allocator"] for p in answer.probes if p["proof"] and p["batch_size"] == found)
+    proofs = [p for p in answer.probes if p["proof"] and p["outcome"] == "measured" and p["batch_size"] == found]
+    allocator = proofs[-1]["allocator"]
     one_percent = fits(cell, int(found * 1.01) + 1, allocator)
     two_percent = fits(cell, int(found * 1.02) + 1, allocator) if one_percent == "measured" else "-"
     return {

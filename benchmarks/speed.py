@@ -48,7 +48,8 @@ ON_GPU = (
     "resnet50", "alexnet", "vit_b_16", "efficientnet_b0", "convnext_tiny", "word_lstm", "bigru", "ctc", "masked",
 )  # fmt: skip
 ON_CPU = ("mlp", "cnn", "resnet", "separable", "autoencoder", "sound", "lstm", "gru", "encoder", "bag")
-LARGEST, SHARE = 8192, 0.9
+LARGEST, SHARE = {"cuda": 2048, "cpu": 8192}, 0.9
+"""On a GPU, larger batches of images take longer to make than to time, and nothing bends there."""
 MIN_ROUNDS = {"cuda": 3, "cpu": 9}
 """A GPU repeats itself within 1 %; cores that others share do not."""
 
@@ -149,7 +150,7 @@ def time_grid(address: JobAddress, engine: Any, words: argparse.Namespace) -> tu
         with Session(address, engine, open_logbook(Path(folder), head, resume=False)) as session:
             description = session.describe(0)
             question = SpeedQuestion(device=words.device, precision="fp32", seconds=words.seconds)
-            limit = min(LARGEST, description.num_samples or LARGEST)
+            limit = min(LARGEST[words.device], description.num_samples or LARGEST[words.device])
             found = find_range(session, question, replace(description, num_samples=limit))
             sizes = tuple(grid(found.low, found.high))
             request = question.request(sizes, seconds=words.seconds, min_rounds=MIN_ROUNDS[words.device])

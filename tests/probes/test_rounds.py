@@ -21,9 +21,9 @@ class Visitor:
         return size * (1 + self.drift * self.clock())
 
 
-def run(visitor, sizes, **more):
+def run(visit, sizes, clock=None, **more):
     more = {"seconds": 1000, "min_rounds": 5} | more
-    return measure_in_rounds(sizes, visitor, clock=visitor.clock, gives_up=(MemoryError,), **more)
+    return measure_in_rounds(sizes, visit, clock=clock or visit.clock, gives_up=(MemoryError,), **more)
 
 
 def test_each_round_visits_each_size_once_in_another_order():
@@ -44,6 +44,14 @@ def test_a_drift_falls_on_all_sizes_alike():
 def test_it_ends_when_every_median_is_known_well():
     visitor = Visitor()
     assert {len(values) for values in run(visitor, [1, 2]).values()} == {5}
+
+
+def test_what_is_known_well_leaves_the_time_to_what_is_not():
+    visitor, noise = Visitor(), iter([1.0, 1.5] * 100)
+    steady = visitor.__call__
+    seen = run(lambda size: steady(size) * (next(noise) if size == 2 else 1.0), [1, 2], visitor.clock, seconds=40)
+    assert len(seen[1]) == 5
+    assert len(seen[2]) > 30
 
 
 def test_it_ends_when_the_time_is_spent():

@@ -24,7 +24,7 @@ from legroom.training.batch import move
 VISIT_SECONDS = 0.1
 """A visit is long against a turn of the scheduler, which on shared cores is 16 ms."""
 MAX_STEPS = 50
-MIN_WARM, MAX_WARM, WARM_SECONDS = 3, 30, 1.0
+MIN_WARM, MAX_WARM, WARM_SECONDS = 3, 30, 0.5
 SETTLED = 1.1
 """Warm-up ends when the last three steps differ by no more than this factor."""
 NUM_UNEVEN = 4

@@ -70,9 +70,9 @@ AnyJob = str | Callable[..., Job] | JobAddress
 RULES = ("legroom", "thesis")
 
 
-def jobs() -> list[Workload]:
-    """The built-in jobs with their options."""
-    return list_workloads()
+def jobs(data: Path | str | None = None) -> list[Workload]:
+    """The built-in jobs with their options, parameters and data, which is looked for in `data` or LEGROOM_DATA."""
+    return list_workloads(str(data or ""))
 
 
 def vocabulary(

@@ -184,3 +184,12 @@ def test_wrong_words_exit_2(tmp_path, words, message):
     assert ran.exit_code == 2
     assert message in " ".join(ran.stderr.split())
     assert "Traceback" not in ran.output
+
+
+@pytest.mark.parametrize(("chance", "left"), [(0.3, True), (0.495, False), (0.6, False), (None, None)])
+def test_a_score_that_never_left_chance_is_told(chance, left, tmp_path):
+    answer = api.train("digits", num_steps=100, run=api.Run(out=tmp_path, engine=FakeMachine(chance=chance)))
+    assert (answer.best_score, answer.left_chance) == (0.5, left)
+    assert any("never left chance" in note for note in answer.notes) == (left is False)
+    page = (tmp_path / "report.html").read_text()
+    assert ("never left chance" in page) == (left is False)

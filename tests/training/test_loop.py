@@ -280,3 +280,9 @@ def test_a_run_takes_the_allocator_that_memory_was_proved_with():
     proof = StepPeaks(device="cuda", batch_size=8, proof=True)
     assert plain.environment == proof.environment == EXPANDABLE
     assert replace(plain, allocator="default").environment == replace(proof, allocator="default").environment == {}
+
+
+def test_what_chance_scores_is_told_with_the_run():
+    job = make_job(score=Score(near, chance=0.25))
+    request = Train(device="cpu", settings=asdict(replace(SETTINGS, num_epochs=1)))
+    assert Run(job, request, job.train_data(), job.valid_data()).go().chance == 0.25

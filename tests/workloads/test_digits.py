@@ -39,5 +39,11 @@ def test_training_and_validation_share_no_place_and_stay_the_same():
     assert torch.equal(job.valid_data().tensors[1], job.valid_data().tensors[1])
 
 
+def test_chance_is_the_share_of_the_most_frequent_digit():
+    job = digits.job()
+    labels = job.valid_data().tensors[1]
+    assert job.score.chance == labels.bincount().max() / len(labels)
+
+
 def _num_parameters(model):
     return sum(parameter.numel() for parameter in model.parameters())

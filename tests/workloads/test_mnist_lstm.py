@@ -8,6 +8,7 @@ import torch
 
 from legroom.errors import UsageError
 from legroom.workloads import mnist_lstm
+from legroom.workloads.data_places import look_for
 
 NUM_IMAGES = {"train": 6, "t10k": 3}
 
@@ -89,3 +90,11 @@ def test_models_of_other_sizes_take_bytes():
     batch = (torch.randint(256, (4, 28, 28), dtype=torch.uint8), torch.tensor([1, 2, 3, 4]))
     for dimension in ("width", "depth"):
         assert torch.isfinite(job.loss(job.resize[dimension](3)(), batch))
+
+
+@pytest.mark.parametrize("images", ["mnist", "fashion-mnist"])
+def test_chance_is_the_share_of_the_most_frequent_class(images):
+    if not look_for(images).found:
+        pytest.skip(f"{images} is not here")
+    job = mnist_lstm.job(images=images)
+    assert job.score.chance == job.valid_data().tensors[1].bincount().max() / 10_000

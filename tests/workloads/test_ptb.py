@@ -1,5 +1,7 @@
 """The Penn Treebank is read as published, and the defaults are the paper's updates in other units."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -7,6 +9,8 @@ from torch import nn
 from legroom.errors import UsageError
 from legroom.training.schedule_words import make_schedule
 from legroom.workloads import ptb, ptb_large, ptb_small
+from legroom.workloads.chance import unigram_loss
+from legroom.workloads.data_places import look_for
 
 TEXTS = {"train": "the cat saw the dog\nthe dog ran <unk>\n", "valid": "the bird saw\n", "test": "a dog\nran\n"}
 
@@ -105,3 +109,11 @@ def test_the_rate_falls_each_epoch_after_the_papers(module, last_full, factor):
     )
     epochs = [rate(10 * epoch) / module.WINDOW for epoch in range(last_full + 2)]
     assert epochs == pytest.approx([1.0] * last_full + [factor, factor**2], rel=1e-5)
+
+
+@pytest.mark.skipif(not look_for("ptb").found, reason="the Penn Treebank is not here")
+@pytest.mark.parametrize("part", ["valid", "test"])
+def test_chance_is_the_perplexity_of_the_training_words_shares(part):
+    job = ptb_small.job(evaluate=part)
+    train, judged = (data.words.numpy() for data in (job.train_data(), job.valid_data()))
+    assert job.score.chance == pytest.approx(math.exp(unigram_loss(train, judged, ptb.NUM_WORDS)), abs=0.05)

@@ -119,27 +119,63 @@ def test_memory_is_estimated_and_grows_with_the_batch(text, module, options, dep
     assert large > small
 
 
-def test_the_highway_computes_the_papers_equations():
-    torch.manual_seed(0)
-    net = RecurrentHighway(3, 4, depth=2)
-    inputs = torch.randn(5, 2, 3)
-    outputs, state = net(inputs)
-    now = torch.zeros(2, 4)
+def papers_equations(net, inputs, state):
+    """Each formula as printed, left to autograd."""
+    now, outputs = state, []
     for step in inputs:
         for place, layer in enumerate(net.deepen):
             entering = step @ net.enter.weight.T if place == 0 else 0
             gates = now @ layer.weight.T + layer.bias + entering
-            told, opened = gates[:, :4].tanh(), gates[:, 4:].sigmoid()
+            told, opened = gates[:, : net.hidden].tanh(), gates[:, net.hidden :].sigmoid()
             now = told * opened + now * (1 - opened)
-    torch.testing.assert_close(outputs[-1], now)
-    torch.testing.assert_close(state[0][0], now)
+        outputs.append(now)
+    return torch.stack(outputs)
+
+
+@pytest.fixture(params=[1, 3])
+def highway(request):
+    """A small one in fp64 of that depth, and inputs and a state for it that ask for gradients."""
+    torch.manual_seed(0)
+    net = RecurrentHighway(3, 4, depth=request.param).double()
+    return net, torch.randn(5, 2, 3).double().requires_grad_(), torch.randn(2, 4).double().requires_grad_()
+
+
+def test_the_highway_and_its_gradient_are_the_papers(highway):
+    net, inputs, state = highway
+    outputs, (last,) = net(inputs, (state.unsqueeze(0),))
+    expected = papers_equations(net, inputs, state)
+    torch.testing.assert_close(outputs, expected)
+    torch.testing.assert_close(last[0], expected[-1])
+    weigh = torch.randn_like(outputs)
+    learned = [inputs, state, *net.parameters()]
+    gradients = [torch.autograd.grad((found * weigh).sum(), learned) for found in (outputs, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_the_gradient_is_the_slope_of_the_forward_pass(highway):
+    net, inputs, state = highway
+    assert torch.autograd.gradcheck(lambda *given: net(given[0], (given[1].unsqueeze(0),))[0], (inputs, state))
+
+
+def test_an_evaluation_computes_what_training_does(highway):
+    net, inputs, state = highway
+    outputs, (last,) = net(inputs, (state.unsqueeze(0),))
+    with torch.no_grad():
+        judged, (judged_last,) = net(inputs, (state.unsqueeze(0),))
+    torch.testing.assert_close((judged, judged_last), (outputs, last))
 
 
 def test_the_highway_runs_in_bf16_with_its_state_in_fp32():
-    net = RecurrentHighway(3, 4, depth=2)
-    with torch.autocast("cpu", torch.bfloat16):
-        outputs, state = net(torch.randn(5, 2, 3))
-    assert outputs.dtype == state[0].dtype == torch.float32
+    torch.manual_seed(0)
+    net, inputs = RecurrentHighway(8, 8, depth=2), torch.randn(5, 2, 8)
+    found = {}
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            outputs, state = net(inputs)
+        assert outputs.dtype == state[0].dtype == torch.float32
+        found[enabled] = (outputs, *torch.autograd.grad(outputs.square().sum(), net.parameters()))
+    torch.testing.assert_close(found[True], found[False], rtol=0.05, atol=0.02)
+    assert not torch.equal(found[True][0], found[False][0])
 
 
 def test_the_highways_state_joins_batches_into_one_text():

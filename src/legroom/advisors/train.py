@@ -5,6 +5,7 @@ from typing import Any
 
 from legroom.answers import Answer
 from legroom.errors import Diverged
+from legroom.laws.chance import leaves_chance
 from legroom.laws.stopping import first_near_minimum, reaches
 from legroom.logbook import Logbook
 from legroom.records import JobDescription, Train, Trained
@@ -25,6 +26,10 @@ class TrainAnswer(Answer):
     final_loss: float | None
     """On the validation data; of the last update where there is none."""
     best_score: float | None
+    chance: float | None = None
+    """The score of a model that learned nothing, where the job says so."""
+    left_chance: bool | None = None
+    """Whether the best score is better than that by more than luck may gain; None where nobody knows."""
     num_steps: int
     num_epochs: float
     num_steps_to_one_percent: int | None
@@ -50,16 +55,26 @@ def advise_train(logbook: Logbook, description: JobDescription, request: Train, 
     scores = [found.score for found in trained.evaluations if found.score is not None]
     losses = [found.loss for found in trained.evaluations if found.loss is not None]
     near = first_near_minimum(losses)
+    best = (max if trained.goal == "max" else min)(scores) if scores else None
+    left = _left_chance(best, description, trained)
     return TrainAnswer(
         job=logbook.head.job,
         machine=logbook.head.machine,
         seconds=logbook.seconds(),
-        notes=[*logbook.notes, *description.notes, *trained.notes, *_notes(request, trained)],
+        notes=[
+            *logbook.notes,
+            *description.notes,
+            *trained.notes,
+            *_notes(request, trained),
+            *_chance_notes(best, left, trained),
+        ],
         device=request.device,
         stopped_because=trained.stopped_because,
         final_score=scores[-1] if scores else None,
         final_loss=losses[-1] if losses else trained.last_loss,
-        best_score=(max if trained.goal == "max" else min)(scores) if scores else None,
+        best_score=best,
+        chance=trained.chance,
+        left_chance=left,
         num_steps=trained.num_steps,
         num_epochs=trained.num_epochs,
         num_steps_to_one_percent=None if near is None else trained.evaluations[near].step,
@@ -103,6 +118,21 @@ def _notes(request: Train, trained: Trained) -> list[str]:
             "legroom loading finds what would feed it"
         )
     return notes
+
+
+def _left_chance(best: float | None, description: JobDescription, trained: Trained) -> bool | None:
+    if best is None or trained.chance is None or trained.goal is None:
+        return None
+    return leaves_chance(best, trained.chance, goal=trained.goal, num_samples=description.num_valid_samples)
+
+
+def _chance_notes(best: float | None, left: bool | None, trained: Trained) -> list[str]:
+    if left is not False:
+        return []
+    return [
+        f"The score never left chance: its best is {best:.4g}, and a model that learned nothing scores "
+        f"{trained.chance:.4g}. Take this model for an untrained one: train longer, or change the rate"
+    ]
 
 
 def _diverged(request: Train, trained: Trained) -> Diverged:

@@ -2,20 +2,20 @@
 
 from dataclasses import asdict
 
-from legroom.cli.common import Debug, Json, print_json, speaking
+from legroom.cli.common import Data, Debug, Json, print_json, speaking
 
 
-def run(json: Json = False, debug: Debug = False) -> None:
-    """Which jobs are built in, and what are their options?"""
+def run(data: Data = None, json: Json = False, debug: Debug = False) -> None:
+    """Which jobs are built in: their options, number of parameters, and data."""
     with speaking(json=json, debug=debug):
         from legroom import api
 
-        workloads = api.jobs()
+        workloads = api.jobs(data)
         if json:
             print_json({"jobs": [asdict(workload) for workload in workloads]})
             return
         from rich.console import Console
 
-        from legroom.reports.console.machine import print_jobs
+        from legroom.reports.console.jobs import print_jobs
 
         print_jobs(Console(), workloads)

@@ -91,6 +91,8 @@ class Trained:
     """Of the first parameter group at the last update."""
     goal: Literal["max", "min"] | None
     """Whether a higher or a lower score is better; None without one."""
+    chance: float | None = None
+    """The score of a model that learned nothing, where the job says so."""
     resumed_from: int | None = None
     """The update a checkpoint let it go on from."""
     checkpoint: str | None = None

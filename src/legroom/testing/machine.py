@@ -56,11 +56,12 @@ class FakeMachine:
         limit_bytes: float | None = None,
         reserve_bytes: float = 0.0,
         retries_from: int | None = None,
-        fixed_retries_from: int | None = None,
+        fixed_most: int | None = None,
         gradient_bytes: float = 0.0,
         num_samples: int | None = 10_000,
         largest_loader_batch: int | None = None,
         precision: str = "fp32",
+        chance: float | None = None,
         loaders: FakeLoaders | None = None,
         steps: FakeSteps | None = None,
         seed: int = 0,
@@ -80,13 +81,15 @@ class FakeMachine:
         """What a GPU's allocator holds above what it hands out."""
         self.retries_from = retries_from
         """The smallest batch that runs only because the allocator asks again."""
-        self.fixed_retries_from = fixed_retries_from or retries_from
-        """The same with torch's default allocator, whose segments do not grow."""
+        self.fixed_most = fixed_most
+        """The largest batch with torch's default allocator, which takes memory in proportion; None: no difference."""
         self.gradient_bytes = gradient_bytes
         """What is held between the passes of one update."""
         self.num_samples, self.largest_loader_batch = num_samples, largest_loader_batch
         self.precision = precision
         """Of the job's own settings."""
+        self.chance = chance
+        """The score of a model that learned nothing; a run of 100 updates scores 0.5."""
         self.clock = clock or FakeClock()
         self.asked: list[Request] = []
         """Every request that reached a worker, in order."""
@@ -147,21 +150,27 @@ class FakeMachine:
             "update": max(self.update_bytes, self.fixed_bytes),
             "evaluation": self.fixed_bytes + self.evaluation_share * slope * request.batch_size,
         }
+        in_proportion = self._in_proportion(request)
         if request.device != "cpu":
-            phases["reserved"] = max(phases.values()) + self.reserve_bytes
+            phases["reserved"] = in_proportion or max(phases.values()) + self.reserve_bytes
             self._refuse(phases["reserved"], request.cap_bytes)
         if request.eval_batch_size is not None:
             phases["large_evaluation"] = self.fixed_bytes + self.evaluation_share * slope * request.eval_batch_size
         self._refuse(max(phases.values()), self.limit_bytes)
         noisy = {name: int(value + self._random.uniform(0, self.noise_bytes)) for name, value in phases.items()}
-        limit = self.fixed_retries_from if request.allocator == "default" else self.retries_from
-        retried = limit is not None and request.batch_size >= limit
+        retried = self.retries_from is not None and request.batch_size >= self.retries_from and not in_proportion
         return PhasePeaks(
             outcome="retried" if retried else "measured",
             phase_bytes=noisy,
             num_repeats=request.num_steps,
             step_seconds=0.01,
         )
+
+    def _in_proportion(self, request: StepPeaks) -> float | None:
+        """What the default allocator takes, where it differs."""
+        if self.fixed_most is None or request.allocator != "default" or request.cap_bytes is None:
+            return None
+        return request.cap_bytes * request.batch_size / (self.fixed_most + 0.5)
 
     def _trained(self, request: Train) -> Trained:
         """A run whose loss falls as 1 / (1 + steps / 100), evaluated once, at its end."""
@@ -183,6 +192,7 @@ class FakeMachine:
             last_loss=loss,
             learning_rate=float(request.settings["learning_rate"]),
             goal="max",
+            chance=self.chance,
         )
 
     def _refuse(self, needed_bytes: float, limit_bytes: float | None) -> None:

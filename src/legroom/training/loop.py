@@ -308,6 +308,7 @@ class Run:
             last_loss=at.last_loss,
             learning_rate=self._rate(),
             goal=self.judge.goal,
+            chance=self.job.score.chance if self.job.score else None,
             resumed_from=self.resumed_from,
             checkpoint=str(self.folder / checkpoint.FILE_NAME) if self.folder and saved else None,
             checkpoint_step=self.saved_step,

@@ -4,6 +4,9 @@ import ast
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from legroom.workloads.data_places import DataPlace, look_for
 
 WORKLOADS = (
     "digits",
@@ -22,7 +25,7 @@ WORKLOADS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A built-in job, as its source describes it."""
+    """A built-in job, as its source describes it: the function `job`, and `LISTED` for what no signature tells."""
 
     name: str
     summary: str
@@ -30,20 +33,43 @@ class Workload:
     """Default of each option of `--with`, as written."""
     meanings: dict[str, str]
     """What each option is, where the job says so."""
+    parameters: dict[str, int]
+    """The model's number of parameters, by the options it has them with; a test builds and counts each."""
+    sized_by: list[str]
+    """Options that change that number."""
+    data: list[DataPlace]
+    """The data set of the job, and those that an option asks for instead."""
 
 
-def list_workloads() -> list[Workload]:
-    """Every built-in job. Its source is read, not imported: importing torch would cost the listing two seconds."""
-    return [_read(name) for name in WORKLOADS]
+def list_workloads(data: str = "") -> list[Workload]:
+    """Every built-in job, its data looked for in the folder `data`, or in that of LEGROOM_DATA.
+
+    The jobs' sources are read, not imported: importing torch would cost the listing two seconds.
+    """
+    return [_read(name, data) for name in WORKLOADS]
 
 
-def _read(name: str) -> Workload:
-    source = Path(__file__).with_name(f"{name.replace('-', '_')}.py").read_text()
-    function = next(node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == "job")
+def _read(name: str, data: str) -> Workload:
+    tree = ast.parse(Path(__file__).with_name(f"{name.replace('-', '_')}.py").read_text())
+    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "job")
     names = [argument.arg for argument in function.args.args]
     defaults = [ast.unparse(default) for default in function.args.defaults]
     summary, meanings = split_docstring(ast.get_docstring(function) or "")
-    return Workload(name=name, summary=summary, options=dict(zip(names, defaults, strict=True)), meanings=meanings)
+    listed = _read_listed(tree)
+    return Workload(
+        name=name,
+        summary=summary,
+        options=dict(zip(names, defaults, strict=True)),
+        meanings=meanings,
+        parameters=listed["parameters"],
+        sized_by=listed["sized_by"].split(),
+        data=[look_for(known, data, option) for option, known in listed["data"].items()],
+    )
+
+
+def _read_listed(tree: ast.Module) -> dict[str, Any]:
+    assigned = (node for node in tree.body if isinstance(node, ast.Assign))
+    return ast.literal_eval(next(node.value for node in assigned if ast.unparse(node.targets[0]) == "LISTED"))  # type: ignore[no-any-return]
 
 
 def split_docstring(text: str) -> tuple[str, dict[str, str]]:

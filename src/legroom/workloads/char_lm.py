@@ -26,6 +26,12 @@ SYNTHETIC_NOTE = (
     "before, so scores say nothing about text."
 )
 SPREAD = 0.05
+LISTED = {
+    "parameters": {"data=synthetic": 5_879_908},
+    "sized_by": "data text hidden depth min_frequency",
+    "data": {"": "standard-library"},
+}
+"""For `legroom jobs`, which reads it without importing: see `Workload`."""
 
 
 def job(

@@ -10,6 +10,7 @@ import torch
 
 from legroom.errors import UsageError
 from legroom.workloads.files import find_file, read_bytes, unpack
+from legroom.workloads.published import CIFAR_FILES, PUBLISHED
 from legroom.workloads.tensors import Tensors
 
 NUM_PIXELS = 32
@@ -17,8 +18,8 @@ NUM_CLASSES = 10
 NUM_VALUES = 3 * NUM_PIXELS**2
 """Bytes of an image: all its red, then all its green, then all its blue ones."""
 NUM_IN_FILE = 10_000
-FILES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "test": ("test_batch",)}
-PUBLISHED_AT = "https://www.cs.toronto.edu/~kriz/cifar.html (binary or python version, unpacked)"
+FILES = {"train": CIFAR_FILES[:-1], "test": CIFAR_FILES[-1:]}
+PUBLISHED_AT = PUBLISHED["cifar10"].at
 SOURCE = f"Get it again from {PUBLISHED_AT}"
 
 
@@ -28,7 +29,7 @@ def find_part(data: str, part: str) -> list[Path]:
         find_file(
             data,
             "cifar10",
-            (f"{name}.bin", f"{name}.bin.gz", f"cifar-10-batches-bin/{name}.bin", name, f"cifar-10-batches-py/{name}"),
+            PUBLISHED["cifar10"].names[CIFAR_FILES.index(name)],
             num_bytes=NUM_IN_FILE * (1 + NUM_VALUES),
             published_at=PUBLISHED_AT,
         )

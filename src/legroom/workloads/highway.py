@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from legroom.workloads.highway_walk import TrainedWalk, walk
+
 TRANSFORM_BIAS = -2.0
 """Gates start mostly closed, so that at first the state passes through all depths (Zilly et al. 2017)."""
 
@@ -30,12 +32,9 @@ class RecurrentHighway(nn.Module):
         self, inputs: torch.Tensor, state: tuple[torch.Tensor, ...] | None = None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
         now = state[0][0] if state else inputs.new_zeros(inputs.shape[1], self.hidden)
-        outputs = []
-        for entering in self.enter(inputs).unbind():  # one product for all steps
-            for place, layer in enumerate(self.deepen):
-                gates = layer(now) if place else layer(now) + entering
-                # In the state's own type: the state is summed over thousands of depths, too many for bf16.
-                told, opened = gates.to(now.dtype).chunk(2, -1)
-                now = torch.lerp(now, told.tanh(), opened.sigmoid())
-            outputs.append(now)
-        return torch.stack(outputs), (now.unsqueeze(0),)
+        # One product for all steps, with the bias of the first depth, which it enters.
+        entering = nn.functional.linear(inputs, self.enter.weight, self.deepen[0].bias)  # type: ignore[arg-type]
+        weights, biases = (torch.stack([getattr(layer, name) for layer in self.deepen]) for name in ("weight", "bias"))
+        go = TrainedWalk.apply if torch.is_grad_enabled() else walk  # an evaluation keeps nothing for a gradient
+        outputs = go(entering, now, weights.to(entering.dtype), biases[1:].to(entering.dtype))
+        return outputs, (outputs[-1:].clone(),)  # a view would keep all outputs alive until the next batch

@@ -15,13 +15,16 @@ from legroom.job import Job, Score, Settings
 from legroom.workloads.carried import LanguageModel, mean_loss, total_loss
 from legroom.workloads.columns import Columns, Words
 from legroom.workloads.files import SYNTHETIC, find_file, read_bytes
+from legroom.workloads.published import PUBLISHED
 
 NUM_WORDS = 10_000
 """Word types of the text, <unk> and <eos> among them."""
 FILE_BYTES = {"train": 5_101_618, "valid": 399_782, "test": 449_945}
 NUM_TOKENS = {"train": 929_589, "valid": 73_760, "test": 82_430}
 """Words of each part with one <eos> a line, as published."""
-PUBLISHED_AT = "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz (in its folder data/)"
+CHANCE = {"valid": 684.7, "test": 639.8}
+"""Perplexity of the training words' shares, as `chance.unigram_loss` tells it of the published files."""
+PUBLISHED_AT = PUBLISHED["ptb"].at
 SYNTHETIC_NOTE = (
     "The data is a synthetic stand-in for the Penn Treebank: random words of which every second often follows from "
     "the one before, so scores say nothing about text."
@@ -59,7 +62,7 @@ def make_job(data: str, evaluate: str, size: Size, baseline: Settings) -> Job:
         loader=lambda dataset, settings: Columns(dataset, settings.batch_size, size.window),
         loss=mean_loss,
         optimizer=lambda model, rate: torch.optim.SGD(model.parameters(), rate),
-        score=Score(total_loss, goal="min", finish=math.exp),
+        score=Score(total_loss, goal="min", finish=math.exp, chance=CHANCE[evaluate] if files else None),
         resize={
             "width": lambda width: sized(width, size.num_layers),
             "depth": lambda depth: sized(size.hidden, depth),

@@ -6,6 +6,12 @@ from legroom.job import Job, Settings
 from legroom.workloads.ptb import Size, make_job
 
 WINDOW = 20
+LISTED = {
+    "parameters": {"": 4_653_200},
+    "sized_by": "hidden layers",
+    "data": {"": "ptb"},
+}
+"""For `legroom jobs`, which reads it without importing: see `Workload`."""
 
 
 def job(data: str = "", evaluate: Literal["valid", "test"] = "valid", hidden: int = 200, layers: int = 2) -> Job:

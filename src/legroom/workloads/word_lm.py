@@ -12,6 +12,7 @@ from legroom.job import Job, Settings
 from legroom.workloads.cache import Prepared, load_or_make
 from legroom.workloads.carried import LanguageModel
 from legroom.workloads.files import SYNTHETIC, find_file
+from legroom.workloads.published import PUBLISHED
 from legroom.workloads.reading import decode, lines_of, read_content
 from legroom.workloads.running_text import make_text, make_text_job, number_words, own_text, split_at_end
 from legroom.workloads.vocabulary import Tokens
@@ -19,15 +20,20 @@ from legroom.workloads.vocabulary import Tokens
 MEMBER_BYTES = {"train": 10_797_148, "valid": 1_121_681, "test": 1_256_449}
 NUM_TOKENS = (2_088_628, 217_646)
 """Words of training and validation with one end a line, as published."""
-NAMES = ("wikitext-2.zip", "wikitext-2-v1.zip")
 ZIP_BYTES = 4_458_331
-PUBLISHED_AT = "https://wikitext.smerity.com/wikitext-2-v1.zip (Merity et al. 2016, arXiv:1609.07843)"
+PUBLISHED_AT = PUBLISHED["wikitext-2"].at
 SYNTHETIC_NOTE = (
     "The data is a synthetic stand-in for WikiText-2: random words of which every second often follows from the one "
     "before, so scores say nothing about text."
 )
 SPREAD = 0.05
 """Parameters start uniform between minus and plus this, as Zaremba et al. 2014 start LSTMs of 650."""
+LISTED = {
+    "parameters": {"": 14_452_496},
+    "sized_by": "text hidden layers words",
+    "data": {"": "wikitext-2"},
+}
+"""For `legroom jobs`, which reads it without importing: see `Workload`."""
 
 
 def job(
@@ -75,7 +81,8 @@ def read(data: str, text: str, evaluate: str, num_words: int, tokens: Tokens) ->
         path = own_text(text)
         contents = [read_content(path)]
     else:
-        path = find_file(data, "wikitext-2", NAMES, num_bytes=ZIP_BYTES, published_at=PUBLISHED_AT)
+        (names,) = PUBLISHED["wikitext-2"].names
+        path = find_file(data, "wikitext-2", names, num_bytes=ZIP_BYTES, published_at=PUBLISHED_AT)
         contents = [_read_part(path, part) for part in ("train", evaluate)]
     options = {"kind": "words", "num_words": num_words, "tokens": tokens}
 

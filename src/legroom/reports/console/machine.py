@@ -1,16 +1,14 @@
-"""The machine and the built-in jobs in a terminal."""
+"""The machine in a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from legroom.advisors.machine import MachineAnswer
 from legroom.reports.console.layout import Row, print_remarks, print_rows
 from legroom.units import format_bytes
-from legroom.workloads import Workload
 
 
 def print_machine(console: Console, answer: MachineAnswer) -> None:
@@ -39,14 +37,3 @@ def _speed_rows(values: dict[str, Any]) -> Iterable[Row]:
             text = f"{value['median'] / 1e9:,.1f} G{'FLOP' if 'flops' in name else 'B'}/s"
             what = name.removesuffix("_flops_per_second").removesuffix("_bytes_per_second").replace("_", " ")
             yield what, text, f"{value['num_repeats']} repeats, spread {value['spread']:.1%}"
-
-
-def print_jobs(console: Console, workloads: Sequence[Workload]) -> None:
-    """The built-in jobs, each with its options."""
-    for workload in workloads:
-        console.print(f"[bold]{workload.name}[/bold]  {escape(workload.summary)}")
-        table = Table.grid(padding=(0, 2))
-        for name, default in workload.options.items():
-            table.add_row(f"    {name}={escape(default)}", f"[dim]{escape(workload.meanings.get(name, ''))}[/dim]")
-        console.print(table)
-    console.print("\nOptions are set by --with name=value; --data DIR is short for --with data=DIR.")

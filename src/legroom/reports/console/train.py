@@ -37,7 +37,7 @@ def train_rows(answer: TrainAnswer) -> Iterable[Row]:
     """What the run came to, a fact a row."""
     yield "ended", STOPPED[answer.stopped_because], f"{answer.num_steps:,} updates, {answer.num_epochs:.4g} epochs"
     if answer.final_score is not None:
-        yield "score", f"{answer.final_score:.5g}", f"best {answer.best_score:.5g}"
+        yield "score", f"{answer.final_score:.5g}", f"best {answer.best_score:.5g}{_chance_words(answer)}"
     if answer.final_loss is not None:
         yield "loss", f"{answer.final_loss:.5g}", ""
     if answer.seconds_to_target is not None:
@@ -45,6 +45,12 @@ def train_rows(answer: TrainAnswer) -> Iterable[Row]:
     yield "speed", f"{answer.samples_per_second:,.0f} samples/s", f"{answer.data_wait_share:.0%} waiting for batches"
     if answer.checkpoint is not None:
         yield "checkpoint", answer.checkpoint, ""
+
+
+def _chance_words(answer: TrainAnswer) -> str:
+    if answer.chance is None:
+        return ""
+    return f"; {'never left ' if answer.left_chance is False else ''}chance {answer.chance:.4g}"
 
 
 def _thinned(items: Sequence[Any], most: int = 20) -> Sequence[Any]:

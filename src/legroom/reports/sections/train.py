@@ -32,7 +32,8 @@ def _summary(answer: TrainAnswer) -> str:
     target = (
         "" if answer.seconds_to_target is None else f"; the target after {format_seconds(answer.seconds_to_target)}"
     )
-    return f"Training reached {reached} after {updates}{target}."
+    chance = ", which never left chance" if answer.left_chance is False else ""
+    return f"Training reached {reached}{chance} after {updates}{target}."
 
 
 def _curves(answer: TrainAnswer) -> Iterable[Figure]:

@@ -125,7 +125,9 @@ def run_legroom(model: str, cap_gib: int) -> dict[str, Any]:
         lines = [json.loads(line) for line in Path(folder, "logbook.jsonl").read_text().splitlines()]
     entries = [line["entry"] for line in lines if "entry" in line]
     questions = [entry for entry in entries if entry["request"]["kind"] == "step_peaks"]
+    proofs = [p for p in answer["probes"] if p["proof"] and p["batch_size"] == answer["max_batch_size"]]
     return {
+        "allocator": next(proof["allocator"] for proof in proofs if proof["outcome"] == "measured"),
         "batch_size": answer["max_batch_size"],
         "num_ooms": answer["num_ooms"],
         "search_seconds": sum(entry["seconds"] for entry in questions),

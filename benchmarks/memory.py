@@ -191,9 +191,10 @@ def key(cell: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def print_table(folder: Path) -> None:
-    """Proof and estimate of every cell, then the figures that are promised."""
+    """The last proof and the estimate of every cell, then the figures that are promised."""
     estimates = {key(row["cell"]): row for row in read(folder / "estimate.jsonl") if "error" not in row}
-    rows = sorted(read(folder / "proof.jsonl"), key=lambda row: (*key(row["cell"]), row["cell"]["cap_gib"]))
+    newest = {(*key(row["cell"]), row["cell"]["cap_gib"]): row for row in read(folder / "proof.jsonl")}
+    rows = [newest[place] for place in sorted(newest)]
     print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
     errors: list[tuple[str, float]] = []
     for row in rows:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from torch.utils.data import default_collate
 
 from legroom.job import Settings
-from legroom.laws.ledger import MemoryEstimate
+from legroom.laws.ledger import Kind, MemoryEstimate
+from legroom.laws.memory import UNBOUNDED
 from legroom.probes.cuda_rules import SLACK_BYTES, SLACK_SHARE
 from legroom.probes.memory_trace import trace
 
@@ -19,9 +21,9 @@ ROWS = [
     for row in map(json.loads, (ROOT / "validation/2026-11-15-h200-memory/proof.jsonl").read_text().splitlines())
     if "error" not in row and row["cell"]["model"] in ("word_lstm", "bigru")
 ]
-TOLERANCE = 0.19
-"""Of the proved batch. Four are met within 13 %, bigru's second proof within 18.1 %; without the allocator's replay
-they were 37 to 72 % too high."""
+TOLERANCE = 0.035
+"""Of the sizes between which a proof leaves the limit. All are met within 2 %, but for one that chance decides: bigru
+retried at 7,844 in the second run and ran at 7,919 in the fourth."""
 
 
 @pytest.fixture(params=ROWS, ids=lambda row: "-".join(str(value) for value in row["cell"].values()))
@@ -32,21 +34,32 @@ def row(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def estimate(row: Any, monkeypatch: pytest.MonkeyPatch) -> MemoryEstimate:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    zoo, cell = importlib.import_module("zoo"), row["cell"]
-    sample = zoo.make_sample(cell["model"])
-    return trace(
-        zoo.job(cell["model"], cell["optimizer"]),
-        Settings(precision=cell["precision"]),
-        lambda size: default_collate([sample] * size),
-    )
+    return traced(*(row["cell"][name] for name in ("model", "optimizer", "precision")))
 
 
-def test_largest_batch_is_near_the_proved_one_and_below_all_that_retried(row: Any, estimate: MemoryEstimate) -> None:
-    found = estimate.largest_batch(row["cell"]["cap_gib"] * 2**30)
-    assert found == pytest.approx(row["batch_size"], rel=TOLERANCE)
-    assert found < min(
-        probe["batch_size"] for probe in row["probes"] if probe["proof"] and probe["outcome"] != "measured"
-    )
+@cache
+def traced(model: str, optimizer: str, precision: str) -> MemoryEstimate:
+    zoo = importlib.import_module("zoo")
+    sample = zoo.make_sample(model)
+    settings = Settings(precision=precision)
+    return trace(zoo.job(model, optimizer), settings, lambda size: default_collate([sample] * size))
+
+
+@pytest.mark.parametrize("kind", ["expandable", "default"])
+def test_the_limit_lies_between_what_ran_in_new_processes_and_what_did_not(
+    row: Any, kind: Kind, estimate: MemoryEstimate
+) -> None:
+    proofs = [probe for probe in row["probes"] if probe["proof"] and probe.get("allocator", "expandable") == kind]
+    ran = [probe["batch_size"] for probe in proofs if probe["outcome"] == "measured"]
+    failed = [probe["batch_size"] for probe in proofs if probe["outcome"] != "measured"]
+    found = estimate.reserves[kind].largest_batch(row["cell"]["cap_gib"] * 2**30)
+    assert found >= max(ran, default=0) * (1 - TOLERANCE)
+    assert found < min(failed, default=UNBOUNDED) * (1 + TOLERANCE)
+
+
+def test_the_better_allocator_is_the_one_that_proofs_found_better(row: Any, estimate: MemoryEstimate) -> None:
+    proved = {probe.get("allocator") for probe in row["probes"] if probe["proof"]}
+    assert estimate.allocator(row["cell"]["cap_gib"] * 2**30) == "default" or "default" not in proved
 
 
 def test_allocated_peaks_are_met_at_every_size(row: Any, estimate: MemoryEstimate) -> None:

@@ -13,14 +13,21 @@ from legroom.records import Entry, JobDescription, MemoryQuestion, TracedMemory,
 from legroom.units import format_bytes, format_share
 
 ERROR_SHARE = {"fake": 0.05, "real": 0.10}
-"""Share around the estimate that is given as its range. Of 31 cells on an H200, 24 lay within 5 % of the batch proved
+"""Share around the estimate that is given as its range. Of 38 cells on an H200, 36 lay within 5 % of the batch proved
 (validation/2026-11-15-h200-memory; the rules had seen most of them). That of real steps has not been measured."""
 
-LUCKY_SHARE = 0.15
-"""Where holes between blocks decide, this much more may run: retries of the first steps can leave a better heap."""
+HOLED_SHARE = 0.10
+"""The same where holes between blocks decide: there a few samples more can leave a heap that holds, or does not."""
 
 WORTH_SAYING = 0.03
 """Share of a step's bytes that holes between its blocks must cost to be a reason."""
+
+ALLOCATORS = {
+    "expandable": "It holds for PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; without it less fits",
+    "default": "It holds for torch's default allocator: few huge blocks leave gaps in segments that grow. "
+    "Leave PYTORCH_CUDA_ALLOC_CONF unset where you train; legroom train takes --allocator default",
+}
+"""What a reader must know of the allocator that the answer is for."""
 
 
 def estimates_of(entries: Sequence[Entry], *, samples: str = "worst") -> dict[str, MemoryEstimate]:
@@ -44,14 +51,14 @@ def advise_estimate(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
     if largest < 1:
         raise does_not_fit(estimates, question)
     peak, line = estimate.train.peak(largest), estimate.train.line_at(largest)
-    span = _span(estimate, largest, budget)
+    span = _span(estimate, largest)
     micro, steps = split_batch(question.effective_batch, span[0]) if question.effective_batch else (None, None)
     evaluation = estimate.evaluation.largest_batch(budget) if estimate.evaluation else largest
     return MemoryAnswer(
         job=logbook.head.job,
         machine=logbook.head.machine,
         seconds=logbook.seconds(),
-        notes=[*logbook.notes, *description.notes, *_notes(estimate, description, question)],
+        notes=[*logbook.notes, *description.notes, *_notes(estimate, description, question, budget)],
         not_measured=["nothing ran on a GPU: this is an estimate, run the command on the card for a proof"],
         recommendations=[_recommend(question, largest, span, estimate)],
         device="cuda",
@@ -78,11 +85,10 @@ def advise_estimate(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
     )
 
 
-def _span(estimate: MemoryEstimate, largest: int, budget_bytes: int) -> tuple[int, int]:
+def _span(estimate: MemoryEstimate, largest: int) -> tuple[int, int]:
     """The batches among which the true limit is likely to lie."""
-    share = ERROR_SHARE[estimate.method]
-    lucky = min(estimate.train.largest_batch(budget_bytes), int(largest * (1 + LUCKY_SHARE)))
-    return max(1, int(largest * (1 - share))), max(int(largest * (1 + share)) + 1, lucky)
+    share = max(ERROR_SHARE[estimate.method], HOLED_SHARE if _is_holed(estimate, largest) else 0)
+    return max(1, int(largest * (1 - share))), int(largest * (1 + share)) + 1
 
 
 def _typical(entries: Sequence[Entry], budget: int, precision: str) -> int | None:
@@ -113,7 +119,9 @@ def does_not_fit(estimates: dict[str, MemoryEstimate], question: MemoryQuestion,
     )
 
 
-def _notes(estimate: MemoryEstimate, description: JobDescription, question: MemoryQuestion) -> list[str]:
+def _notes(
+    estimate: MemoryEstimate, description: JobDescription, question: MemoryQuestion, budget_bytes: int
+) -> list[str]:
     notes = list(estimate.notes)
     if question.num_devices > 1:
         taken = format_bytes(question.bucket_bytes(description.num_trainable))
@@ -122,16 +130,20 @@ def _notes(estimate: MemoryEstimate, description: JobDescription, question: Memo
         notes.append(f"A real step on the CPU was traced, because {estimate.reason}")
     if description.uneven:
         notes.append("Samples differ in size; the answer is for a batch of the largest")
-    notes.append("It holds for PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; without it less fits")
+    notes.append(ALLOCATORS[estimate.allocator(budget_bytes)])
     return notes
 
 
 def _room(estimate: MemoryEstimate, batch_size: int) -> str:
     """Why less fits than the storages alone would let; empty where both say about the same."""
-    held, needed = estimate.train.peak(batch_size).num_bytes, estimate.needed_bytes(batch_size)
-    if needed <= held * (1 + WORTH_SAYING):
+    if not _is_holed(estimate, batch_size):
         return ""
-    return f"; torch's allocator needs {format_bytes(needed)} for it, in which large blocks leave holes"
+    needed = format_bytes(estimate.needed_bytes(batch_size))
+    return f"; torch's allocator needs {needed} for it, in which large blocks leave holes"
+
+
+def _is_holed(estimate: MemoryEstimate, batch_size: int) -> bool:
+    return estimate.needed_bytes(batch_size) > (1 + WORTH_SAYING) * estimate.train.peak(batch_size).num_bytes
 
 
 def _recommend(

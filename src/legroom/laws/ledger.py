@@ -12,8 +12,8 @@ Source: the maximum over phases instead of one line through two peaks is what th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from legroom.laws.memory import Line, MemoryLaw
 from legroom.laws.reserve import Reserve
@@ -23,6 +23,9 @@ CATEGORIES = ("weights", "gradients", "optimizer", "activations", "workspace", "
 
 BLOCK_BYTES = 512
 """PyTorch's CUDA allocator rounds each block up to this."""
+
+Kind = Literal["expandable", "default"]
+"""How that allocator keeps memory: in segments that grow, or as torch does by default in fixed ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ class Trace:
 
     batch_size: int
     events: tuple[Event, ...]
+    second_step: tuple[int, int] | None = None
+    """Where among the events of a whole history the second step begins and ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,24 +72,33 @@ class MemoryEstimate:
     """What a reader of the estimate should know, a sentence each."""
     seconds: float
     """What the estimate cost."""
-    reserve: Reserve | None = None
-    """What the allocator needs for steps and an evaluation without retries; None where they could not be replayed."""
+    reserves: Mapping[Kind, Reserve] = field(default_factory=dict)
+    """What torch's allocators need for steps and an evaluation that fit; empty where they could not be replayed. The
+    default one is there where it needs less than segments that grow."""
 
     def largest_batch(self, budget_bytes: float) -> int:
-        """The largest batch that trains within the budget without retries, 0 if none."""
+        """The largest batch that trains within the budget, 0 if none."""
         law = self.train.largest_batch(budget_bytes)
-        return min(law, self.reserve.largest_batch(budget_bytes)) if self.reserve else law
+        return min(law, max(self._largest(budget_bytes).values(), default=law))
+
+    def allocator(self, budget_bytes: float) -> Kind:
+        """The one that holds the largest batch; segments that grow where both hold as much."""
+        largest = self._largest(budget_bytes)
+        return max(largest, key=lambda kind: largest[kind], default="expandable")
 
     def needed_bytes(self, batch_size: int) -> int:
         """The budget that a batch of that size asks for."""
         held = self.train.peak(batch_size).num_bytes
-        return max(held, round(self.reserve.at(batch_size))) if self.reserve else held
+        return max(held, min((round(reserve.at(batch_size)) for reserve in self.reserves.values()), default=held))
+
+    def _largest(self, budget_bytes: float) -> dict[Kind, int]:
+        return {kind: reserve.largest_batch(budget_bytes) for kind, reserve in self.reserves.items()}
 
     def as_record(self) -> dict[str, Any]:
         """Plain values for JSON."""
         laws = {"train": _law_record(self.train), "evaluation": self.evaluation and _law_record(self.evaluation)}
         rest = {"method": self.method, "reason": self.reason, "seconds": round(self.seconds, 3)}
-        rest["reserve"] = [list(point) for point in self.reserve.points] if self.reserve else None
+        rest["reserves"] = {kind: [list(point) for point in found.points] for kind, found in self.reserves.items()}
         return laws | rest | {"batch_sizes": list(self.batch_sizes), "notes": list(self.notes)}
 
     @classmethod
@@ -98,7 +112,7 @@ class MemoryEstimate:
             batch_sizes=(record["batch_sizes"][0], record["batch_sizes"][1]),
             notes=tuple(record["notes"]),
             seconds=record["seconds"],
-            reserve=_read_reserve(record.get("reserve")),
+            reserves={kind: _read_reserve(points) for kind, points in record.get("reserves", {}).items()},
         )
 
 
@@ -115,8 +129,8 @@ def _law_record(law: MemoryLaw) -> list[dict[str, Any]]:
     ]
 
 
-def _read_reserve(points: list[list[int]] | None) -> Reserve | None:
-    return Reserve(tuple((size, needed) for size, needed in points)) if points else None
+def _read_reserve(points: list[list[int]]) -> Reserve:
+    return Reserve(tuple((size, needed) for size, needed in points))
 
 
 def _read_law(record: list[dict[str, Any]]) -> MemoryLaw:

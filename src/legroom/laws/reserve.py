@@ -1,4 +1,4 @@
-"""The memory torch's allocator needs to run a step without retries, at every batch size, from a few of them."""
+"""The memory torch's allocator needs for steps that fit, at every batch size, from a few of them."""
 
 from bisect import bisect_right
 from collections.abc import Sequence

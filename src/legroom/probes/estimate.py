@@ -24,6 +24,7 @@ def estimate_memory(request: TraceMemory, bench: Bench) -> TracedMemory:
         _batches_of(bench.train, request.samples),
         eval_batches_of=_batches_of(bench.valid, request.samples),
         capability=request.capability,
+        beat=bench.beat,
     )
     return TracedMemory(estimate=estimate.as_record())
 

@@ -5,6 +5,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from legroom.errors import NothingMeasured
 from legroom.job import Batch, Job, Settings
 from legroom.laws.envelope import fit
 from legroom.laws.ledger import MemoryEstimate, Trace
-from legroom.laws.replay import fit_reserve
+from legroom.laws.replay import fit_reserves
 from legroom.probes import cuda_rules
 from legroom.probes.cuda_workspace import workspace_of
 from legroom.probes.quick_fake import QuickFakeMode
@@ -45,6 +46,7 @@ def trace(
     capability: int = 9,
     fake_sizes: tuple[int, int] = FAKE_SIZES,
     real_sizes: tuple[int, int] = REAL_SIZES,
+    beat: Callable[[str], None] = lambda phase: None,
 ) -> MemoryEstimate:
     """The memory law of the job's training step and evaluation pass on a CUDA card of that major capability.
 
@@ -53,7 +55,7 @@ def trace(
     """
     started = time.perf_counter()
     cublas = cuda_rules.CUBLAS_WORKSPACE_BYTES.get(capability, cuda_rules.CUBLAS_WORKSPACE_OTHER_BYTES)
-    tracer = _Tracer(job, settings, batches_of, eval_batches_of or batches_of, cublas)
+    tracer = _Tracer(job, settings, batches_of, eval_batches_of or batches_of, cublas, beat)
     with cuda_rules.installed(), _quiet_collector():
         passes, sizes, reason = tracer.try_sizes(fake_sizes, real_sizes)
     return _estimate(passes, sizes, reason, started)
@@ -71,7 +73,7 @@ def _estimate(passes: Sequence[Passes], sizes: tuple[int, int], reason: str, sta
         reason=reason,
         batch_sizes=sizes,
         notes=notes + tuple(f"Evaluation: {note}" for note in eval_notes),
-        reserve=fit_reserve(small_history, large_history, train),
+        reserves=fit_reserves(small_history, large_history, train),
         seconds=time.perf_counter() - started,
     )
 
@@ -93,9 +95,15 @@ class _Tracer:
     """Runs one job at several sizes, with shapes only or for real."""
 
     def __init__(
-        self, job: Job, settings: Settings, batches_of: BatchesOf, eval_batches_of: BatchesOf, cublas_bytes: int
+        self,
+        job: Job,
+        settings: Settings,
+        batches_of: BatchesOf,
+        eval_batches_of: BatchesOf,
+        cublas_bytes: int,
+        beat: Callable[[str], None],
     ) -> None:
-        self.job, self.settings, self.cublas_bytes = job, settings, cublas_bytes
+        self.job, self.settings, self.cublas_bytes, self.beat = job, settings, cublas_bytes, beat
         self.batches_of, self.eval_batches_of = batches_of, eval_batches_of
         self.ledger = Ledger()
 
@@ -128,18 +136,26 @@ class _Tracer:
         with mode, self.ledger:
             self.ledger.see([list(model.parameters()), list(model.buffers())], "weights")
             optimizer = self._optimizer(model)  # its state lives on while the model is evaluated
-            train, evaluation = self._train(model, optimizer, batch, size), self._evaluate(model, eval_batch, size)
-            return train, evaluation, self.ledger.cut(size, 0, self.ledger.mark())
+            marks = self._train(model, optimizer, batch)
+            evaluation = self._evaluate(model, eval_batch, size)
+            history = replace(self.ledger.cut(size, 0, self.ledger.mark()), second_step=marks)
+            return self.ledger.cut(size, *marks), evaluation, history
 
     def _optimizer(self, model: Any) -> Any:
         optimizer = self.job.optimizer(model.train(), self.settings.learning_rate) if self.job.optimizer else None
         prefer_foreach(optimizer)
         return optimizer
 
-    def _train(self, model: Any, optimizer: Any, batch: Batch, size: int) -> Trace:
-        """The second of two steps: the first makes the optimizer's state."""
+    def _train(self, model: Any, optimizer: Any, batch: Batch) -> tuple[int, int]:
+        """Marks around the second of two steps: the first makes the optimizer's state."""
         job, settings = self.job, self.settings
-        step = TrainingStep(job, model, optimizer, settings, CPU, watch=_watch(self.ledger, job, model, optimizer))
+        name_what_is_there = _watch(self.ledger, job, model, optimizer)
+
+        def ended(phase: str) -> None:
+            self.beat(phase)
+            name_what_is_there(phase)
+
+        step = TrainingStep(job, model, optimizer, settings, CPU, watch=ended)
         step.scaler = _Scaler("cpu", enabled=settings.precision == "fp16")
         # Two batches show all that accumulation of any length holds: gradients kept, and others being added.
         batches = _FreshBatches(self.ledger, batch, min(2, settings.accumulation_steps))
@@ -147,7 +163,7 @@ class _Tracer:
         gc.collect()
         start = self.ledger.mark()
         step(batches)
-        return self.ledger.cut(size, start, self.ledger.mark())
+        return start, self.ledger.mark()
 
     def _evaluate(self, model: Any, batch: Batch, size: int) -> Trace | None:
         if self.job.loss is None and self.job.score is None:

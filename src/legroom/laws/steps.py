@@ -1,0 +1,74 @@
+"""Whether a job's steps fit under a cap: births and deaths given to a replay of torch's allocator.
+
+`fits` has the meaning it has on a card: five steps and an evaluation, the first two of which may retry. After a retry
+free memory has been given back and the heap is laid out anew, so that much more may fit than without one.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from legroom.laws.allocator import Allocator
+from legroom.laws.envelope import Size
+from legroom.laws.ledger import Event, Kind
+
+NUM_STEPS, NUM_RETRYING = 5, 2
+"""Steps of a proof, and how many of them may retry."""
+
+Moves = list[tuple[int, int]]
+"""Storages, each with its bytes at birth and with 0 at death."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """What is born and dies at one batch size."""
+
+    first: Moves
+    """All until the second step begins, weights included."""
+    again: Moves
+    """The second step; later ones are its like. Gradients and state are born in the first."""
+    after: Moves
+    """An evaluation."""
+
+    def needed_bytes(self, kind: Kind = "expandable") -> int:
+        """The smallest cap without any retry. Two steps tell: five gave the same largest batch in 26 cells."""
+        allocator = Allocator(kind)
+        for moves in (self.first, self.again, self.after):
+            _play(allocator, moves)
+        return allocator.needed_bytes
+
+    def fits(self, kind: Kind, cap_bytes: float) -> bool:
+        """Whether nothing is refused twice, nor once from the third step on."""
+        allocator = Allocator(kind, cap_bytes)
+        if not _play(allocator, self.first):
+            return False
+        for step in range(2, NUM_STEPS + 1):
+            before = allocator.num_retries
+            ran = _play(allocator, self.again)
+            if not ran or (step > NUM_RETRYING and allocator.num_retries > before):
+                return False
+        return _play(allocator, self.after)
+
+
+def steps_at(moments: Sequence[tuple[Event, Size]], second_step: tuple[int, int], batch_size: int) -> Steps:
+    """A history's moves at that size; `second_step` says which of its events are those of the second step.
+
+    >>> born = Event(storage=0, num_bytes=100, phase="forward", category="activations")
+    >>> steps_at([(born, (20.0, 10.0))], (1, 1), 4).first
+    [(0, 60)]
+    """
+    start, stop = second_step
+    sizes = (fixed + slope * batch_size for _, (fixed, slope) in moments)
+    moves = [
+        (event.storage, 0 if event.num_bytes is None else max(0, int(size)))
+        for (event, _), size in zip(moments, sizes, strict=True)
+    ]
+    return Steps(first=moves[:start], again=moves[start:stop], after=moves[stop:])
+
+
+def _play(allocator: Allocator, moves: Iterable[tuple[int, int]]) -> bool:
+    """Whether all of it was granted. What is born again in a repeated step replaces its like of the step before."""
+    for storage, num_bytes in moves:
+        allocator.give(storage)
+        if num_bytes and not allocator.take(storage, num_bytes):
+            return False
+    return True

@@ -51,10 +51,13 @@ def advise_speed(logbook: Logbook, question: SpeedQuestion, largest_because: str
     description = description_of(logbook.entries)
     seen = gather(logbook, question)
     law, held_out = law_of(seen.points)
-    sizes = sorted({*grid(seen.points[0].batch_size, seen.points[-1].batch_size), *_sizes(seen.points)})
+    steps = grid(seen.points[0].batch_size, seen.points[-1].batch_size)
+    sizes = sorted({*steps, *_sizes(seen.points)})
     best = max(seen.points, key=lambda point: point.samples_per_second)
-    knee, span = _knee(question, replace(fit_all(seen.points), doubt=law.doubt), seen.points, sizes)
     baseline = dict(description.baseline)
+    # Not those timed beside a power of two: 504 in place of 512 is no advice.
+    worth = [size for size in sizes if size in {*steps, *question.batch_sizes, baseline["batch_size"]}]
+    knee, span = _knee(question, replace(fit_all(seen.points), doubt=law.doubt), seen.points, worth)
     return SpeedAnswer(
         job=logbook.head.job,
         machine=logbook.head.machine,

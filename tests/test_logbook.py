@@ -43,6 +43,15 @@ def test_a_new_run_measures_anew_but_keeps_the_old_records(tmp_path):
     assert [entry.result for entry in read_logbook(tmp_path)[1]] == [RESULT]
 
 
+def test_questions_asked_together_use_each_others_records_and_nobody_elses(tmp_path):
+    write_one(tmp_path)
+    together = dataclasses.replace(HEAD, together="a")
+    assert recall(tmp_path, together, resume=False)[0] is None
+    write_one(tmp_path, together)
+    assert recall(tmp_path, together, resume=False)[0] == RESULT
+    assert recall(tmp_path, dataclasses.replace(HEAD, together="b"), resume=False) == (None, [])
+
+
 @pytest.mark.parametrize("num_cut", range(1, 60, 7))
 def test_a_torn_tail_is_cut_and_the_next_record_is_whole(tmp_path, num_cut):
     write_one(tmp_path)

@@ -77,4 +77,4 @@ def ask_loading_thesis(
     limit = largest_batch or description.widest_batch or description.num_samples or question.batch_size
     notes = [] if largest_batch else [f"No largest batch was named, so the data set's {limit:,} samples stand for it"]
     question, ratios = measure_loading_thesis(session, question, description, limit)
-    return advise_loading_thesis(session.logbook, question, ratios, notes)
+    return advise_loading_thesis(session.logbook, question, ratios, limit, notes)

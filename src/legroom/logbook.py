@@ -68,7 +68,8 @@ class Logbook:
 def open_logbook(folder: Path, head: RunStarted, *, resume: bool) -> Logbook:
     """Open or begin the logbook in the folder, under a lock, with a torn tail cut off.
 
-    Earlier records stay in any case; `resume` lets this run use those of the same job, file and machine.
+    Earlier records stay in any case; `resume` lets this run use those of the same job, file and machine. Those of
+    questions asked together with this one may be used anyway.
     """
     lock = _lock(_writable(folder) / "logbook.lock")
     path = folder / FILE_NAME
@@ -77,7 +78,8 @@ def open_logbook(folder: Path, head: RunStarted, *, resume: bool) -> Logbook:
         heads, entries, num_bad = read_lines(path)
         _refuse_other_job(path, heads, head)
         notes = [f"{num_bad} lines of {path} are no records and were passed over"] if num_bad else []
-        known = _usable(heads, entries, head, notes) if resume else []
+        mine = [other for other in heads if resume or (head.together and other.together == head.together)]
+        known = _usable(mine, entries, head, notes)
         return Logbook(path, replace(head, run=uuid.uuid4().hex[:12]), known, notes, lock)
     except BaseException:
         lock.release()

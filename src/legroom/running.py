@@ -39,6 +39,8 @@ class Run:
     progress: Progress = lambda message, share: None
     engine: Engine | None = None
     """Where workers run; processes of this machine where absent."""
+    together: str = ""
+    """Questions with the same word here use each other's records, resumed or not; empty: this one stands alone."""
 
 
 def machine_name() -> str:
@@ -82,6 +84,7 @@ def _logbook(command: str, address: JobAddress, run: Run) -> Logbook:
         command=command,
         legroom_version=__version__,
         started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        together=run.together,
     )
     folder = out_folder(address, run)
     logbook = open_logbook(folder, head, resume=run.resume)

@@ -1,20 +1,25 @@
 """Loaders raced for real: rates, failures told with index and worker, and files made cold."""
 
 import os
+import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from legroom.clock import monotonic
 from legroom.errors import JobCrashed, JobHung, JobRaised
 from legroom.job import address_of
 from legroom.probes.bench import Bench
 from legroom.probes.cold_files import cached_share, data_files, drop_from_cache, held_files, recording_opened
 from legroom.probes.loader_race import race_loaders
+from legroom.probes.open_lane import open_lane
 from legroom.records import Lane, RaceLoaders
 
 JOBS = Path(__file__).parents[1] / "jobs"
+SLOW_STORE = f"{JOBS / 'slow_store.py'}:job"
 ONE, INLINE = Lane(num_workers=1), Lane(num_workers=0)
 
 
@@ -49,6 +54,28 @@ def test_the_step_alone_is_measured_on_real_batches():
     (step,) = race("digits", INLINE, what="step")
     assert step.samples_per_second > 0
     assert step.batch_bytes >= 32 * 64 * 4
+
+
+def test_no_lane_is_faster_than_its_workers_by_what_they_prepared_while_others_ran():
+    lanes = [Lane(num_workers=num) for num in (1, 2)]
+    rates = race(SLOW_STORE, *lanes, what="together", num_rounds=4)
+    for rate in rates:
+        # Each worker waits 3 ms a sample; a rest lets it finish one of a batch's 32.
+        assert rate.samples_per_second <= 1.15 * rate.lane.num_workers / 0.003
+
+
+def test_workers_rest_between_turns():
+    request = RaceLoaders(device="cpu", batch_size=32, what="load", lanes=(ONE,))
+    bench = Bench(address_of(SLOW_STORE))
+    with closing(open_lane(request, bench, ONE, lambda batch: None, monotonic)) as lane:
+        lane.start()
+        lane.rest()
+        time.sleep(0.1)
+        before = lane.board.reading(1)
+        time.sleep(0.2)
+        assert before == lane.board.reading(1) == []
+        lane.window(0.05, 2)
+        assert len(lane.seconds) == 1
 
 
 def test_a_failing_sample_is_named_with_its_worker():

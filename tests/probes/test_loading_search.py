@@ -69,6 +69,18 @@ def test_slow_storage_gets_more_workers_than_there_are_cores(ask):
     assert ask(loaders).num_workers >= 9
 
 
+def test_turns_that_differ_by_chance_call_for_no_more_workers(ask):
+    # Ten workers fill two cores: beyond them only noise tells counts apart.
+    full = {"prepare_seconds": 0.02, "wait_seconds": 0.08, "step_seconds": 0.001, "num_cores": 2}
+    doubled = 0
+    for seed in range(20):
+        machine = FakeMachine(loaders=FakeLoaders(**full, noise=0.15, seed=seed))
+        ask(machine.loaders, machine=machine)
+        raced = [lane.num_workers for r in machine.asked if isinstance(r, RaceLoaders) for lane in r.lanes]
+        doubled += max(raced) > 25
+    assert doubled <= 2
+
+
 def test_a_device_that_cannot_be_fed_is_told(ask):
     answer = ask(FakeLoaders(prepare_seconds=0.4, step_seconds=0.001, num_cores=4))
     assert not answer.is_fed
@@ -144,6 +156,37 @@ def test_the_rule_of_the_thesis_is_its_formula(ask):
     answer = ask(loaders, rule="thesis", batch_size=100)
     assert (answer.num_workers, answer.batch_size) == (5, 100)
     assert ask(loaders, rule="thesis", batch_size=100, num_devices=2).num_workers == 9
+
+
+def test_the_thesis_batch_is_told_for_hosts_of_other_sizes(ask):
+    rows = ask(FakeLoaders(prepare_seconds=0.045, step_seconds=0.01), rule="thesis", batch_size=100).batch_by_memory
+    batches = [row["batch_size"] for row in rows]
+    assert {row["num_workers"] for row in rows} == {5}
+    assert batches == sorted(batches)
+    assert batches[0] < batches[-1] == 100
+
+
+def test_points_hold_the_rates_that_the_choice_was_made_from(ask):
+    answer = ask(FakeLoaders(prepare_seconds=0.1, step_seconds=0.001, num_cores=4, noise=0.1))
+    ours = {"num_workers": answer.num_workers, "prefetch_factor": answer.prefetch_factor, "blas_threads": 1}
+    settings = [(point["num_workers"], point["prefetch_factor"], point["blas_threads"]) for point in answer.points]
+    assert len(settings) == len(set(settings))
+    (chosen,) = [point for point in answer.points if ours.items() <= point.items()]
+    assert chosen["samples_per_second"] == pytest.approx(answer.samples_per_second)
+    assert chosen["num_repeats"] > 3  # it ran in more than one race
+    assert chosen["samples_per_second"] >= 0.98 * max(point["samples_per_second"] for point in answer.points)
+
+
+def test_both_rules_answers_are_kept(ask, tmp_path):
+    ours = ask(FakeLoaders(), batch_size=100)
+    theirs = ask(FakeLoaders(), rule="thesis", batch_size=100, resume=True)
+    assert (ours.rule, theirs.rule) == ("legroom", "thesis")
+    assert ours.batch_size == theirs.batch_size
+    assert len(list((tmp_path / "answers").glob("loading*.json"))) == 2
+
+
+def test_the_answer_knows_how_many_samples_an_epoch_has(ask):
+    assert ask(FakeLoaders()).num_samples == 10_000
 
 
 def test_a_resumed_run_measures_nothing_again(ask):

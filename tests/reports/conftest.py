@@ -114,6 +114,7 @@ def loading_answer():
         workers_by_memory=[{"batch_size": 32, "max_workers": 16}, {"batch_size": 64, "max_workers": 12}],
         worker_bytes=2**30,
         shared_bytes=4 * 2 * 32 * 2**20,
+        batch_bytes=32 * 2**20,
         batch_seconds={"step": 0.09, "copy": 0.001},
         read_bytes_per_sample=1e6,
         storage_bytes_per_second=1e8,

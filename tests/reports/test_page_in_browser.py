@@ -99,6 +99,19 @@ def test_every_figure_is_drawn_names_are_text_and_the_console_stays_silent(open_
     assert said == []
 
 
+def test_times_of_several_batch_sizes_stand_beside_each_other_and_shares_on_top(open_page, folder, loading_answer):
+    save_answer(folder, replace(loading_answer, batch_size=256))
+    write_page(folder)
+    page, said = open_page(folder / "report.html")
+    bars = "[...document.querySelectorAll(`#figure-${name} .point path`)]"
+    find = f"name => {bars}.map(bar => bar.getBoundingClientRect().bottom)"
+    bottoms = {name: page.evaluate(find, name) for name in ("loading-cache", "speed-phases")}
+    assert len(bottoms["loading-cache"]) == 4
+    assert max(bottoms["loading-cache"]) - min(bottoms["loading-cache"]) < 1
+    assert max(bottoms["speed-phases"]) - min(bottoms["speed-phases"]) > 10
+    assert said == []
+
+
 def test_hovering_shows_the_value_and_its_unit(open_page, folder):
     page, said = open_page(folder / "report.html")
     page.locator("#figure-loading-rate .points path").nth(2).hover(force=True)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from legroom.advisors.loading_thesis import by_memory
 from legroom.reports.sections import QUESTIONS, question_of, to_json
 from legroom.reports.sections.loading import section as loading_section
 from legroom.reports.sections.memory import section as memory_section
@@ -17,6 +18,11 @@ def figure(answer, name):
 def series(answer, figure_name, name):
     (found,) = [one for one in figure(answer, figure_name)["series"] if one["name"] == name]
     return dict(zip(found["x"], found["y"], strict=True))
+
+
+def table(answer, name):
+    (found,) = [one for one in to_json(answer)["tables"] if one["name"] == name]
+    return found
 
 
 def test_every_question_is_planted_and_in_the_page_order(answers):
@@ -36,8 +42,8 @@ def test_every_section_is_one_sentence_and_figures_of_whole_series(answers):
             assert drawn["series"]
             assert all(len(one["x"]) == len(one["y"]) >= 1 for one in drawn["series"])
             assert all(len(one["spread"]) in (0, len(one["x"])) for one in drawn["series"])
-        for table in data["tables"]:
-            assert all(len(row) == len(table["columns"]) for row in table["rows"])
+        for listed in data["tables"]:
+            assert all(len(row) == len(listed["columns"]) for row in listed["rows"])
     assert len(names) == len(set(names))
 
 
@@ -59,14 +65,15 @@ def test_a_batch_that_ran_out_of_memory_is_drawn_at_the_budget(memory_answer):
 
 def test_other_budgets_stand_in_one_table(memory_answer):
     other = replace(memory_answer, budget_bytes=10**9, max_batch_size=266)
-    (table,) = memory_section(memory_answer, [other]).tables
-    assert [row[3] for row in table.rows] == [266, memory_answer.max_batch_size]
-    assert table.chosen == [1]
+    (drawn,) = memory_section(memory_answer, [other]).tables
+    assert [row[3] for row in drawn.rows] == [266, memory_answer.max_batch_size]
+    assert drawn.chosen == [1]
 
 
 def test_speed_figures_hold_rate_utilisation_and_time(speed_answer):
     assert series(speed_answer, "speed-rate", "measured")[512] == pytest.approx(512 / 0.522)
     assert series(speed_answer, "speed-utilisation", "device busy")[64] == pytest.approx(64 / 600)
+    assert series(speed_answer, "speed-memory", "peak")[64] == 64_000
     times = list(figure(speed_answer, "speed-epoch")["series"][0]["y"])
     assert times == sorted(times, reverse=True)
 
@@ -84,15 +91,48 @@ def test_loading_figures_hold_rate_share_and_law(loading_answer):
     assert cold / cached == pytest.approx(3.5)  # 1e8 / 1e6 = 100 samples/s against 350
 
 
+def test_loading_times_are_of_an_epoch_where_its_samples_are_known(loading_answer):
+    assert series(loading_answer, "loading-epoch", "batch 32")[1] == pytest.approx(1000 / 100)
+    known = replace(loading_answer, num_samples=50_000)
+    assert figure(known, "loading-epoch")["y"]["label"] == "time of an epoch"
+    assert series(known, "loading-epoch", "batch 32")[1] == pytest.approx(50_000 / 100)
+
+
+def test_loading_by_another_rule_is_drawn_by_its_name(loading_answer):
+    found = loading_section(loading_answer, [replace(loading_answer, rule="thesis")])
+    (shares,) = [one for one in found.figures if one.name == "loading-utilisation"]
+    assert {one.name for one in shares.series} == {"batch 32", "batch 32, by the thesis' rule"}
+
+
 def test_loading_of_other_batch_sizes_is_drawn_beside_it(loading_answer):
     found = loading_section(loading_answer, [replace(loading_answer, batch_size=256)])
     (shares,) = [one for one in found.figures if one.name == "loading-utilisation"]
     assert [one.name for one in shares.series] == ["batch 32", "batch 256"]
 
 
+def test_files_in_memory_and_from_storage_are_compared_for_every_batch_size(loading_answer):
+    other = replace(loading_answer, batch_size=256, storage_bytes_per_second=2e8)
+    (drawn,) = [one for one in loading_section(loading_answer, [other]).figures if one.name == "loading-cache"]
+    ratios = {one.name: one.y[1] / one.y[0] for one in drawn.series}
+    assert ratios == {"batch 32": pytest.approx(3.5), "batch 256": pytest.approx(1.75)}
+
+
+def test_host_memory_is_told_even_where_no_worker_was_chosen(loading_answer):
+    alone = replace(loading_answer, num_workers=0, shared_bytes=0)
+    assert table(alone, "loading-memory")["rows"] == table(loading_answer, "loading-memory")["rows"]
+
+
+def test_the_thesis_batch_falls_with_host_memory_and_says_what_holds_it(loading_answer):
+    rows = by_memory([3.2], num_devices=1, sample_bytes=2**20, largest_batch=1024)
+    drawn = table(replace(loading_answer, batch_by_memory=rows), "loading-batch")
+    assert [row[2] for row in drawn["rows"]] == [255, 511, 1023, *5 * [1024]]
+    assert {row[3] for row in drawn["rows"][:3]} == {"host memory"}
+    assert {row[3] for row in drawn["rows"][3:]} == {"largest batch"}
+    assert "loading-batch" not in [one["name"] for one in to_json(loading_answer)["tables"]]
+
+
 def test_most_workers_grow_with_host_memory_and_fall_with_the_batch(loading_answer):
-    (table,) = [one for one in to_json(loading_answer)["tables"] if one["name"] == "loading-memory"]
-    small, large = (list(row[2:]) for row in table["rows"])
+    small, large = (list(row[2:]) for row in table(loading_answer, "loading-memory")["rows"])
     assert small == sorted(small)
     assert all(more <= fewer for fewer, more in zip(small, large, strict=True))
     assert small[0] == int(16 * 2**30 / (2**30 + 2 * 32 * 2**20))

@@ -1,7 +1,9 @@
 """How many workers load the data: what the races showed, in numbers to use and sentences to read."""
 
 import math
-from dataclasses import asdict, dataclass
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from legroom.advisors.loading_seen import UNSEEN_BYTES, Evidence, evidence_of, law_of, most_workers
@@ -10,7 +12,7 @@ from legroom.advisors.memory import description_of
 from legroom.answers import Answer
 from legroom.laws.loading import ENOUGH, LoaderLaw, time_shares
 from legroom.logbook import Logbook
-from legroom.records import LaneRate, LoadingQuestion
+from legroom.records import Lane, LaneRate, LoadingQuestion
 
 TABLE_FACTORS = (1, 2, 4, 8, 16)
 """Batches of the memory table, as multiples of the batch asked for."""
@@ -45,13 +47,21 @@ class LoadingAnswer(Answer):
     worker_bytes: int
     shared_bytes: int
     """Of all batches that wait in shared memory."""
+    batch_bytes: int = 0
+    """Of one batch on the device; 0 where an earlier version asked."""
+    batch_by_memory: list[dict[str, int]] = field(default_factory=list)
+    """Workers and batch for hosts of other sizes, where the thesis' rule was asked for (its table 5.6)."""
     batch_seconds: dict[str, float]
     """Step, copy to the device, preparation without workers, one worker's whole batch, transfer between processes."""
     read_bytes_per_sample: float | None
     storage_bytes_per_second: float | None
     law: dict[str, float]
     points: list[dict[str, Any]]
-    """Every setting raced with the step: workers, prefetch, rate, spread."""
+    """Every setting raced with the step: workers, prefetch, rate, spread. Rates of all races are on one scale."""
+    num_samples: int | None = None
+    """Of the data set; None where nobody knows."""
+    rule: str = "legroom"
+    """Asked by: ours, or the thesis'."""
     settings: dict[str, Any]
     baseline: dict[str, Any]
 
@@ -99,11 +109,13 @@ def advise_loading(logbook: Logbook, question: LoadingQuestion) -> LoadingAnswer
         ],
         worker_bytes=worker_bytes,
         shared_bytes=chosen.num_workers * chosen.prefetch_factor * seen.step.batch_bytes,
+        batch_bytes=seen.step.batch_bytes,
         batch_seconds=_batch_seconds(seen),
         read_bytes_per_sample=seen.cold.bytes_per_sample if seen.cold and not seen.cold.not_measured else None,
         storage_bytes_per_second=seen.cold.bytes_per_second if seen.cold and not seen.cold.not_measured else None,
         law={} if law is None else {name: value for name, value in asdict(law).items() if math.isfinite(value)},
-        points=[_point(one) for one in seen.together],
+        points=[_point(lane, rate, seen.together) for lane, rate in seen.rates.items()],
+        num_samples=description.num_samples,
         settings={**baseline, **changed, "batch_size": question.batch_size, "num_devices": question.num_devices},
         baseline=baseline,
     )
@@ -139,12 +151,15 @@ def _batch_seconds(seen: Evidence) -> dict[str, float]:
     return parts
 
 
-def _point(rate: LaneRate) -> dict[str, Any]:
+def _point(lane: Lane, rate: float, together: Sequence[LaneRate]) -> dict[str, Any]:
+    """All races of one setting; the rate is the joined one, by which it was chosen or not."""
+    races = [one for one in together if one.lane == lane]
+    seconds = races[-1].samples_per_batch / rate
     return {
-        **asdict(rate.lane),
-        "samples_per_second": rate.samples_per_second,
-        "median_seconds": rate.median_seconds,
-        "spread": rate.spread,
-        "num_repeats": len(rate.batch_seconds),
-        "wait_seconds": rate.wait_seconds,
+        **asdict(lane),
+        "samples_per_second": rate,
+        "median_seconds": seconds,
+        "spread": statistics.median(one.spread for one in races),
+        "num_repeats": sum(len(one.batch_seconds) for one in races),
+        "wait_seconds": seconds * statistics.median(one.wait_seconds / one.median_seconds for one in races),
     }

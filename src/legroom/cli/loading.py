@@ -4,14 +4,22 @@ from typing import Annotated
 
 import typer
 
-from legroom.cli import common
+from legroom.cli import common, several
 
 
 def run(
     job: common.JobWord = "digits",
     with_: common.With = [],  # noqa: B006  typer reads the default, nobody appends to it
     device: common.Device = "auto",
-    batch_size: Annotated[int | None, typer.Option(help="Samples in a batch. (default: the job's own)")] = None,
+    batch_size: Annotated[
+        str | None,
+        typer.Option(
+            "--batch-size",
+            "--batch-sizes",
+            metavar="N,...",
+            help="Samples in a batch; several are asked in turn. (default: the job's own)",
+        ),
+    ] = None,
     devices: Annotated[int, typer.Option(help="Devices of this machine that train together.")] = 1,
     precision: common.Precision = None,
     rule: Annotated[
@@ -32,20 +40,25 @@ def run(
         from legroom.reports.console.loading import print_loading
         from legroom.reports.console.plan import print_foreseen
 
-        words = {"options": common.options_of(with_), "device": device}
+        options, sizes = common.options_of(with_), several.values_of("--batch-size", batch_size, several.whole_number)
         if dry_run:
-            common.print_answer(api.foresee_loading(job, **words), print_foreseen, json=json)  # type: ignore[arg-type]
+            foreseen = api.foresee_loading(job, options=options, device=device, run=api.Run(out=out))
+            common.print_answer(several.for_each(foreseen, sizes), print_foreseen, json=json)
             return
         with common.progress_bar(quiet=quiet) as progress:
-            answer = api.loading(
-                job,
-                options=common.options_of(with_),
-                device=device,
-                batch_size=batch_size,
-                num_devices=devices,
-                precision=precision,
-                rule=rule,
-                run=api.Run(out=out, resume=resume, seed=seed, timeout=timeout, progress=progress),
+            found = several.ask_each(
+                sizes,
+                api.Run(out=out, resume=resume, seed=seed, timeout=timeout, progress=progress),
+                lambda size, run: api.loading(
+                    job,
+                    options=options,
+                    device=device,
+                    batch_size=size,
+                    num_devices=devices,
+                    precision=precision,
+                    rule=rule,
+                    run=run,
+                ),
             )
-        common.print_answer(answer, print_loading, json=json)
-        common.print_written(api.report_path(job, common.options_of(with_), out), json=json, quiet=quiet)
+        several.print_answers(found, print_loading, alone=len(sizes) == 1, json=json)
+        common.print_written(api.report_path(job, options, out), json=json, quiet=quiet)

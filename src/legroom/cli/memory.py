@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from legroom.cli import common
+from legroom.cli import common, several
+from legroom.units import parse_bytes
 
 
 def run(
@@ -12,7 +13,13 @@ def run(
     with_: common.With = [],  # noqa: B006  typer reads the default, nobody appends to it
     data: common.Data = None,
     device: common.Device = "auto",
-    memory: common.Memory = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE,...",
+            help="Memory the job may use, such as 1GiB; several are asked in turn. (default: 90 % of what is free)",
+        ),
+    ] = None,
     card: common.Card = None,
     precision: common.Precision = None,
     effective_batch: Annotated[
@@ -35,29 +42,29 @@ def run(
         from legroom.reports.console.memory import print_memory
         from legroom.reports.console.plan import print_foreseen
 
+        options, sizes = common.options_of(with_, data), several.values_of("--memory", memory, parse_bytes)
         if dry_run:
             foreseen = api.foresee(
-                job,
-                options=common.options_of(with_, data),
-                device=device,
-                memory=memory,
-                card=card,
-                run=api.Run(out=out),
+                job, options=options, device=device, memory=sizes[0], card=card, run=api.Run(out=out)
             )
-            common.print_answer(foreseen, print_foreseen, json=json)
+            common.print_answer(several.for_each(foreseen, sizes), print_foreseen, json=json)
             return
         with common.progress_bar(quiet=quiet) as progress:
-            answer = api.memory(
-                job,
-                options=common.options_of(with_, data),
-                device=device,
-                memory=memory,
-                card=card,
-                precision=precision,
-                effective_batch=effective_batch,
-                num_devices=devices,
-                rule=rule,
-                run=api.Run(out=out, resume=resume, seed=seed, timeout=timeout, progress=progress),
+            found = several.ask_each(
+                sizes,
+                api.Run(out=out, resume=resume, seed=seed, timeout=timeout, progress=progress),
+                lambda size, run: api.memory(
+                    job,
+                    options=options,
+                    device=device,
+                    memory=size,
+                    card=card,
+                    precision=precision,
+                    effective_batch=effective_batch,
+                    num_devices=devices,
+                    rule=rule,
+                    run=run,
+                ),
             )
-        common.print_answer(answer, print_memory, json=json)
-        common.print_written(api.report_path(job, common.options_of(with_, data), out), json=json, quiet=quiet)
+        several.print_answers(found, print_memory, alone=len(sizes) == 1, json=json)
+        common.print_written(api.report_path(job, options, out), json=json, quiet=quiet)

@@ -38,12 +38,11 @@ def _race(request: RaceLoaders, lanes: list[OpenLane]) -> dict[Lane, LaneRate]:
             stack.enter_context(closing(entrant))
             with _noting_failure(entrant.lane, lanes, rates):
                 entrant.start()
-        for turn in range(request.num_rounds):
-            running = [entrant for entrant in lanes if entrant.lane not in rates]
-            for entrant in running:
+                entrant.rest()
+        for _ in range(request.num_rounds):
+            for entrant in [entrant for entrant in lanes if entrant.lane not in rates]:
                 with _noting_failure(entrant.lane, lanes, rates):
-                    rested = turn == 0 or len(running) > 1
-                    entrant.window(request.window_seconds, request.num_batches, rested=rested)
+                    entrant.window(request.window_seconds, request.num_batches)
         rates |= {entrant.lane: entrant.rate() for entrant in lanes if entrant.lane not in rates}
     return rates
 

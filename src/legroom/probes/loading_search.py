@@ -1,5 +1,6 @@
 """The search for loader settings: three probes fit a law, the few counts it leaves open race with the step."""
 
+import statistics
 from dataclasses import replace
 
 from legroom.errors import JobError, OutOfMemory
@@ -18,7 +19,7 @@ from legroom.records import Lane, LaneRate, LoaderRates, LoadingQuestion, RaceLo
 
 INLINE = Lane(num_workers=0)
 FEW_CORES = 8
-"""On fewer, settings differ by noise of 5 % and more: they get longer turns."""
+"""On fewer, settings differ by noise of 5 % and more: they get longer turns, and one more at last."""
 WORKER_BYTES = 2**25
 """What a worker is taken to hold before one has been looked at."""
 HOPELESS = 0.5
@@ -39,8 +40,7 @@ def find_loading(session: Session, question: LoadingQuestion) -> None:
     search.race_candidates()
     if question.num_devices == 1:
         search.extend()
-        search.bisect()
-        search.check()
+        search.settle()
     session.progress("cold storage", 0.9)
     session.ask(
         ReadCold(
@@ -62,6 +62,8 @@ class _Search:
         few = question.num_cores < FEW_CORES
         self.window, self.num_rounds = (0.25 if few else 0.2), 3
         self.races: list[dict[Lane, float]] = []
+        self.doubt = 0.0
+        """By how much turns of one setting differed in the last race, as a share."""
         self.most = self.fill_cores = 0
         self.step: LaneRate
         self.parts: dict[int, LaneRate] = {}
@@ -119,7 +121,9 @@ class _Search:
         if self.law is None or self.most == 0:
             return [0]
         needed = self.step.samples_per_second
-        by_law = workers_for_devices(self.law, needed, self.question.num_devices, self.most)
+        # Beyond full cores the law only follows the noise of its two counts.
+        most = max(1, min(self.most, self.fill_cores))
+        by_law = workers_for_devices(self.law, needed, self.question.num_devices, most)
         best = min(needed, self.law.samples_per_second(by_law))
         inline = self.parts[0]
         alone = inline.samples_per_batch / (inline.median_seconds + self.step.median_seconds)
@@ -127,7 +131,9 @@ class _Search:
             return [0, 1]  # nothing can be gained by workers but the last 2 %
         if self.question.num_devices > 1:
             return [by_law]  # a race of one device would not show what the others take
-        counts = {by_law // 2, by_law, int(LARGER * by_law) + 1}
+        starves = self.law.samples_per_second(by_law) < ENOUGH * needed
+        base = max(by_law, self.question.num_cores) if starves else by_law
+        counts = {by_law // 2, by_law, int(LARGER * base) + 1}
         counts |= {0} if alone >= HOPELESS * best else set()
         least = 0 if 0 in counts and alone >= HOPELESS * best else 1
         return sorted({min(max(num, least), self.most) for num in counts})
@@ -135,45 +141,50 @@ class _Search:
     def extend(self) -> None:
         """More workers, as long as the largest count gains."""
         for _ in range(MOST_EXTENSIONS):
-            rates = join_races(self.races)
-            top = max(rates, key=lambda lane: lane.num_workers)
-            others = [rate for lane, rate in rates.items() if lane != top]
-            enough = ENOUGH if top.num_workers <= self.fill_cores else LITTLE
-            gains = enough * rates[top] > max(others, default=0.0)
-            fed = rates[top] >= ENOUGH * self.step.samples_per_second
-            if top.num_workers >= self.most or top.num_workers == 0 or not gains or fed:
+            top = max(join_races(self.races), key=lambda lane: lane.num_workers)
+            if top.num_workers == 0 or top.num_workers >= self.most or self._is_fed(top) or not self._gains(top):
                 return
             more = min(self.most, 2 * top.num_workers)
             self.session.progress(f"{more} workers", 0.55)
             self._race((top, Lane(num_workers=more)))
 
-    def bisect(self) -> None:
-        """A count between the fewest that is enough and the one below it that is not."""
+    def _gains(self, top: Lane) -> bool:
+        """Whether it is faster than all others by more than turns of one setting differ."""
+        rates = join_races(self.races)
+        others = max((rate for lane, rate in rates.items() if lane != top), default=0.0)
+        enough = ENOUGH if top.num_workers <= self.fill_cores else LITTLE
+        return min(enough, 1 - self.doubt) * rates[top] > others
+
+    def _is_fed(self, lane: Lane) -> bool:
+        return join_races(self.races)[lane] >= ENOUGH * self.step.samples_per_second
+
+    def settle(self) -> None:
+        """One race of the choice, those that may be better, and the same workers set up otherwise."""
         chosen = self.chosen()
+        lanes = (chosen, *self._between(chosen), *self._rivals(chosen), *self._variants(chosen))
+        if len(lanes) > 1:
+            self.session.progress("checking the choice", 0.75)
+            more = 1 if self.question.num_cores < FEW_CORES else 0
+            self._keep(self._ask("together", lanes, num_rounds=self.num_rounds + more))
+
+    def _between(self, chosen: Lane) -> list[Lane]:
+        """The middle of the fewest workers that are enough and the next fewer, which are not."""
         below = [lane.num_workers for lane in join_races(self.races) if lane.num_workers < chosen.num_workers]
         middle = (max(below, default=0) + chosen.num_workers) // 2
-        if middle not in (0, chosen.num_workers, *below):
-            self.session.progress(f"{middle} workers", 0.65)
-            self._race((Lane(num_workers=middle), chosen))
+        return [] if middle in (0, chosen.num_workers, *below) else [Lane(num_workers=middle)]
 
-    def check(self) -> None:
-        """The choice against those close to it, with more batches ahead, and with BLAS threads left alone."""
-        chosen, rates = self.chosen(), join_races(self.races)
+    def _rivals(self, chosen: Lane) -> list[Lane]:
+        """The two next best; more workers are none where the device already gets all it eats."""
+        rates = join_races(self.races)
         rivals = sorted(rates, key=lambda lane: rates[lane], reverse=True)
-        rivals = [lane for lane in rivals if lane != chosen and rates[lane] >= SETTLED * max(rates.values())][:2]
-        variants = self._variants(chosen)
-        if not rivals and not variants:
-            return
-        self.session.progress("checking the choice", 0.75)
-        lanes = (chosen, *rivals, *variants)
-        self._keep(self._ask("together", lanes, num_rounds=self.num_rounds + 1))
+        close = [lane for lane in rivals if lane != chosen and rates[lane] >= SETTLED * max(rates.values())]
+        return [lane for lane in close if cost(lane) < cost(chosen) or not self._is_fed(chosen)][:2]
 
     def _variants(self, chosen: Lane) -> list[Lane]:
         if chosen.num_workers == 0:
             return []
         found = []
-        fed = join_races(self.races)[chosen] >= ENOUGH * self.step.samples_per_second
-        if not fed and self._most_workers(WORKER_BYTES) >= 2 * chosen.num_workers:
+        if not self._is_fed(chosen) and self._most_workers(WORKER_BYTES) >= 2 * chosen.num_workers:
             found.append(replace(chosen, prefetch_factor=2 * chosen.prefetch_factor))
         if self._prepares_on_many_cores():
             found.append(replace(chosen, blas_threads=None))
@@ -182,11 +193,10 @@ class _Search:
         return found
 
     def _prepares_on_many_cores(self) -> bool:
-        """Whether threads work on a batch without workers: more core seconds than seconds, or they get in each other's
-        way, so that a worker with one of them is faster."""
+        """Whether threads work on a batch without workers: more core seconds than seconds, or than one thread takes,
+        where they get in each other's way."""
         inline, one = self.parts[0], self.parts[1]
-        busy = inline.main_cpu_seconds > MANY_CORES * inline.median_seconds
-        return busy or inline.median_seconds > MANY_CORES * one.median_seconds
+        return inline.main_cpu_seconds > MANY_CORES * min(inline.median_seconds, one.worker_cpu_seconds)
 
     def chosen(self) -> Lane:
         """The cheapest lane within 2 % of the best so far."""
@@ -202,6 +212,7 @@ class _Search:
         rates = {lane: rate.samples_per_second for lane, rate in measured.items() if rate.outcome == "measured"}
         if rates:
             self.races.append(rates)
+            self.doubt = statistics.median(measured[lane].spread for lane in rates)
         elif not self.races:
             self._keep(self._ask("together", (INLINE,), num_rounds=self.num_rounds))
 

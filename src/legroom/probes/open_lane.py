@@ -4,7 +4,7 @@ import gc
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
 from typing import Any
@@ -35,6 +35,8 @@ from legroom.training.loader import make_loader
 DYING_SECONDS = 2.0
 LONGEST_WINDOWS = 4
 """A turn may take this many windows where batches are slow: at least as many batches as there are workers."""
+FEWEST_BATCHES = 4
+"""Of a turn, unless they take too long: a time of two tells little on a busy machine."""
 
 
 class OpenLane:
@@ -70,6 +72,7 @@ class OpenLane:
         """Start the workers and take the first batch."""
         before = set(multiprocessing.active_children())
         started = self.clock()
+        self.board.rest()  # until all of them are there: the first ones would take the cores that start the others
         first = self.take()
         self.processes = [child for child in multiprocessing.active_children() if child not in before]
         self.start_seconds = self.clock() - started
@@ -97,11 +100,13 @@ class OpenLane:
             blas_threads=self.lane.blas_threads,
         )
 
-    def _endless(self) -> Iterator[Batch]:
+    def _endless(self) -> Generator[Batch, None, None]:
         """Epoch after epoch: what a small data set loses at the end of each is part of its rate."""
         while True:
             batch = None
-            for batch in self.loader:
+            batches = iter(self.loader)
+            self.board.go_on()
+            for batch in batches:
                 yield batch
             if batch is None:
                 raise JobRaised("The loader gave no batch. legroom needs at least one; lower --batch-size")
@@ -119,9 +124,15 @@ class OpenLane:
             self._explain(error)
             raise
 
-    def window(self, seconds: float, num_batches: int | None, *, rested: bool = True) -> None:
-        """One turn. What was prepared ahead while the lane rested is used up first: the rate is that of a long run."""
-        for _ in range(max(1, len(self.processes) * self.lane.prefetch_factor) if rested else 0):
+    def rest(self) -> None:
+        """Stop the workers until the lane's next turn: others have the cores, and nothing is prepared ahead."""
+        if self.processes:
+            self.board.rest()
+
+    def window(self, seconds: float, num_batches: int | None) -> None:
+        """One turn. It begins in the middle of a long run: where the last one ended."""
+        self.board.go_on()
+        for _ in range(self._num_ahead()):
             self.consume(self.take())
         self._finish_device()
         main, workers, started = time.process_time(), self._workers_cpu(), self.clock()
@@ -141,13 +152,20 @@ class OpenLane:
         self.waited += waited
         self.main_cpu += time.process_time() - main
         self.worker_cpu += self._workers_cpu() - workers
+        self.rest()
+
+    def _num_ahead(self) -> int:
+        """Batches prepared ahead that a turn has to use up first: in the start, or by workers that we cannot stop."""
+        if self.bench.job.loader is not None:
+            return max(1, len(self.processes) * self.lane.prefetch_factor)
+        return 0 if self.seconds else max(1, len(self.processes))
 
     def _is_over(self, elapsed: float, window: float, count: int, round_size: int, wanted: int | None) -> bool:
         if wanted is not None:
             return count >= wanted
-        if count < 2 or elapsed < window:
-            return False
-        return count % round_size == 0 or elapsed > LONGEST_WINDOWS * window
+        if count >= 2 and elapsed > LONGEST_WINDOWS * window:
+            return True
+        return elapsed >= window and count >= FEWEST_BATCHES and count % round_size == 0
 
     def rate(self) -> LaneRate:
         """All turns so far."""
@@ -173,10 +191,13 @@ class OpenLane:
 
     def close(self) -> None:
         """End the workers."""
+        self.board.go_on()
         self.processes = self._children()
-        self._batches = iter(())
+        # Left to the collector, workers would end late, and it looks at all that torch holds: 0.2 s a lane.
+        self._batches.close()
         self.loader = None
-        gc.collect()
+        if any(process.is_alive() for process in self.processes):  # a loader of the job's own may hold itself
+            gc.collect()
 
     def _workers_cpu(self) -> float:
         times = [psutil.Process(process.pid).cpu_times() for process in self.processes if process.is_alive()]

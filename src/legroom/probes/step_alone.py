@@ -27,10 +27,12 @@ def step_rate(request: RaceLoaders, bench: Bench, clock: Clock) -> LaneRate:
     batches = _kept(request, bench, clock)
     copies = _copy_seconds(batches, device, clock)
     placed = [move(batch, device) for batch in batches]
+    started = clock()
     step = bench.training_step(device, request.precision, lambda phase: None)
     endless = itertools.cycle(placed)
     for batch in itertools.islice(endless, 2):  # the first steps allocate, pick kernels and start threads
         step([batch])
+    start_seconds = clock() - started
     cpu = time.process_time()
     windows = []
     for _ in range(request.num_rounds):
@@ -48,6 +50,7 @@ def step_rate(request: RaceLoaders, bench: Bench, clock: Clock) -> LaneRate:
         main_cpu_seconds=cpu / sum(count for _, count in windows),
         samples_per_batch=statistics.mean(num_rows(batch) for batch in batches),
         batch_bytes=max(num_bytes(batch) for batch in batches),
+        start_seconds=start_seconds,
         copy_seconds=copies,
     )
 

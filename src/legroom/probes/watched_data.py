@@ -1,6 +1,7 @@
-"""A data set that says where it is: which index is being read, by which worker, and what went wrong there."""
+"""A data set that says where it is, and rests when told: which index is read, by which worker, what went wrong."""
 
 import json
+import multiprocessing
 from collections.abc import Iterator
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
@@ -20,6 +21,27 @@ class Board:
         self.places = RawArray("q", [-1] * (MAX_WORKERS + 1))
         """Index now being read; -1 between batches. The last slot is the training process's own."""
         self.failure = RawArray("c", MESSAGE_BYTES)
+        self.resting = RawArray("b", 1)
+        # Workers wait for a byte that nobody takes. A lock or an event could be held by one that dies.
+        self._opened, self._opener = multiprocessing.Pipe(duplex=False)
+
+    def rest(self) -> None:
+        """Let every worker stop before its next sample: it neither fills its buffers nor takes a core."""
+        if not self.resting[0]:
+            if self._opened.poll():
+                self._opened.recv_bytes()
+            self.resting[0] = 1
+
+    def go_on(self) -> None:
+        """Let the workers work again."""
+        if self.resting[0]:
+            self.resting[0] = 0
+            self._opener.send_bytes(b"go")
+
+    def wait(self) -> None:
+        """What a worker does before its next sample while the others have their turn."""
+        while self.resting[0]:
+            self._opened.poll(None)
 
     def fail(self, index: int, error: BaseException) -> None:
         """Note a failure, so that the training process can tell it without reading tracebacks."""
@@ -57,6 +79,8 @@ class Watched(Dataset[Any]):
 
     def __getitem__(self, index: Any) -> Any:
         place = slot()
+        if self.board.resting[0]:
+            self.board.wait()
         self.board.places[place] = index
         try:
             return self.dataset[index]
@@ -74,6 +98,8 @@ class WatchedBatches(Watched):
 
     def __getitems__(self, indices: list[int]) -> Any:
         place = slot()
+        if self.board.resting[0]:
+            self.board.wait()
         self.board.places[place] = indices[0]
         try:
             return self.dataset.__getitems__(indices)
@@ -104,6 +130,8 @@ class WatchedStream(IterableDataset[Any]):
         place, position = slot(), 0
         samples = iter(self.dataset)
         while True:
+            if self.board.resting[0]:
+                self.board.wait()
             self.board.places[place] = position
             try:
                 sample = next(samples)

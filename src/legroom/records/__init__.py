@@ -110,6 +110,8 @@ class RunStarted:
     command: str
     legroom_version: str
     started_at: str
+    together: str = ""
+    """A word that questions of one command share; empty where one was asked alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ class RaceLoaders:
     lanes: tuple[Lane, ...]
     num_rounds: int = 3
     window_seconds: float = 0.4
-    """Each lane's turn in a round, after as many batches as it had prepared ahead."""
+    """Each lane's turn in a round; its workers rest while the others have theirs."""
     num_batches: int | None = None
     """Batches of a turn, where a rule counts them; as many as the window holds otherwise."""
     seed: int = 0
@@ -70,7 +70,7 @@ class LaneRate:
     worker_cpu_seconds: float = 0.0
     """Core seconds of all workers together for each batch."""
     start_seconds: float = 0.0
-    """From asking for the loader to its first batch."""
+    """From asking for the loader to its first batch; of the step alone, from building it to its third step."""
     copy_seconds: float = 0.0
     """Copy of a batch to the device, where that was measured."""
     num_processes: int = 0

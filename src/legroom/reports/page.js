@@ -88,7 +88,8 @@ function draw(figure) {
   const layout = {
     paper_bgcolor: "transparent", plot_bgcolor: "transparent", margin: { l: 12, r: 12, t: 12, b: 12 },
     font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: colour("ink") },
-    xaxis: axisOf(figure.x, scales.x, xs, room), yaxis: axisOf(figure.y, scales.y, ys, 7), barmode: "stack",
+    xaxis: axisOf(figure.x, scales.x, xs, room), yaxis: axisOf(figure.y, scales.y, ys, 7),
+    barmode: figure.y.unit === "share" ? "stack" : "group",  // shares are parts of a whole, times are not
     shapes: figure.marks.map((mark) => shapeOf(mark, figure, scales)),
     showlegend: figure.series.length > 1, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
     hoverlabel: { bgcolor: colour("shade"), bordercolor: colour("rule"), font: { color: colour("ink") } },

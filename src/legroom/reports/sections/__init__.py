@@ -1,6 +1,6 @@
 """What the report says of each question: one file each, a small function of the answer. No torch, no plotting."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -47,3 +47,30 @@ def to_json(answer: Answer) -> dict[str, Any]:
         return answer.to_json()
     section = asdict(question.section(answer, ()))
     return {**answer.to_json(), **{name: section[name] for name in ("summary", "figures", "tables")}}
+
+
+def to_json_together(answers: Sequence[Answer], missing: Sequence[str]) -> dict[str, Any]:
+    """Several answers to one question as one object: each as it is alone, and the figures and tables that compare them.
+
+    `missing` says why there is no answer in some circumstances.
+    """
+    section = asdict(section_of(answers))
+    return {
+        **{name: answers[0].to_json()[name] for name in ("legroom_version", "job", "machine")},
+        "seconds": sum(answer.seconds for answer in answers),
+        "notes": _once(note for answer in answers for note in answer.notes),
+        "not_measured": _once([*missing, *(what for answer in answers for what in answer.not_measured)]),
+        "answers": [to_json(answer) for answer in reversed(answers)],
+        **{name: section[name] for name in ("figures", "tables")},
+    }
+
+
+def section_of(answers: Sequence[Answer]) -> Section:
+    """The section as the page shows it after these questions: the last one's, with the others beside it."""
+    question = question_of(answers[-1])
+    assert question is not None, "only questions with a section are asked for several values"
+    return question.section(answers[-1], answers[:-1])
+
+
+def _once(sentences: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(sentences))

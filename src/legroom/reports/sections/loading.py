@@ -4,15 +4,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from legroom.advisors.loading import LoadingAnswer
-from legroom.laws.loading import LoaderLaw, most_workers_in_memory
+from legroom.laws.loading import LoaderLaw
 from legroom.reports.console.loading import loading_rows
 from legroom.reports.sections.base import Axis, Column, Figure, Mark, Section, Series, Table
 from legroom.reports.sections.epochs import epoch_label, epoch_seconds
-from legroom.units import format_bytes
+from legroom.reports.sections.host_memory import batch_by_memory, cached, workers_by_memory
 
 WORKERS = Axis(label="workers")
-HOST_GIBIBYTES = (16, 32, 64, 128)
-"""Host memories of the table of workers."""
 
 
 def section(answer: LoadingAnswer, others: Sequence[LoadingAnswer] = ()) -> Section:
@@ -22,14 +20,14 @@ def section(answer: LoadingAnswer, others: Sequence[LoadingAnswer] = ()) -> Sect
         title="How many workers load the data?",
         summary=_summary(answer),
         facts=list(loading_rows(answer)),
-        figures=[_rate(answer), _fed(every), _epoch(every), _shares(answer), *_cached(answer)],
-        tables=[_settings(answer, every), *_by_memory(answer)],
+        figures=[_rate(answer), _fed(every), _epoch(every), _shares(answer), *cached(every)],
+        tables=[_settings(answer, every), *workers_by_memory(answer), *batch_by_memory([answer, *others])],
     )
 
 
 def circumstances(answer: LoadingAnswer) -> tuple[object, ...]:
     """What tells this answer from others of the same question."""
-    return answer.device, answer.batch_size, answer.num_devices
+    return answer.device, answer.batch_size, answer.num_devices, answer.rule
 
 
 def _summary(answer: LoadingAnswer) -> str:
@@ -42,7 +40,7 @@ def _summary(answer: LoadingAnswer) -> str:
 
 
 def _plain(answer: LoadingAnswer) -> list[dict[str, Any]]:
-    """The points that differ in workers and prefetch alone; where a setting was raced twice, the later race counts."""
+    """The points that differ in workers and prefetch alone."""
     points = {
         (point["num_workers"], point["prefetch_factor"]): point
         for point in answer.points
@@ -116,7 +114,8 @@ def _epoch(every: Sequence[LoadingAnswer]) -> Figure:
 
 
 def _line(one: LoadingAnswer, values: list[float | None]) -> Series:
-    return Series(name=f"batch {one.batch_size:,}", x=[point["num_workers"] for point in _best(one)], y=values)
+    name = f"batch {one.batch_size:,}" + (", by the thesis' rule" if one.rule == "thesis" else "")
+    return Series(name=name, x=[point["num_workers"] for point in _best(one)], y=values)
 
 
 def _share(one: LoadingAnswer, point: dict[str, Any]) -> float | None:
@@ -132,24 +131,6 @@ def _shares(answer: LoadingAnswer) -> Figure:
         y=Axis(label="share", unit="share"),
         series=[Series(name="share", x=list(answer.shares), y=list(answer.shares.values()), style="bars")],
     )
-
-
-def _cached(answer: LoadingAnswer) -> Iterable[Figure]:
-    """What host memory that holds all files is worth (the thesis' figure 3.8 compares 20 with 128 GB)."""
-    if answer.read_bytes_per_sample and answer.storage_bytes_per_second:
-        cold = min(answer.samples_per_second, answer.storage_bytes_per_second / answer.read_bytes_per_sample)
-        rates = {"files in memory": answer.samples_per_second, "files from storage": cold}
-        yield Figure(
-            name="loading-cache",
-            title=f"{epoch_label(answer).capitalize()}, by where the files lie",
-            x=Axis(label="where"),
-            y=Axis(label=epoch_label(answer), unit="seconds"),
-            series=[
-                Series(
-                    name="time", x=list(rates), y=[epoch_seconds(answer, rate) for rate in rates.values()], style="bars"
-                )
-            ],
-        )
 
 
 def _settings(answer: LoadingAnswer, every: Sequence[LoadingAnswer]) -> Table:
@@ -175,35 +156,11 @@ def _settings(answer: LoadingAnswer, every: Sequence[LoadingAnswer]) -> Table:
             ]
             for one, point in pairs
         ],
-        chosen=[place for place, (one, point) in enumerate(pairs) if one is answer and _is_chosen(answer, point)],
+        chosen=[place for place, (one, point) in enumerate(pairs) if _is_chosen(one, point)],
     )
 
 
 def _is_chosen(answer: LoadingAnswer, point: dict[str, Any]) -> bool:
+    """Whether it is what that answer recommends for its own batch."""
     same = point["num_workers"] == answer.num_workers
     return same and (answer.num_workers == 0 or point["prefetch_factor"] == answer.prefetch_factor)
-
-
-def _by_memory(answer: LoadingAnswer) -> Iterable[Table]:
-    """The most workers by batch and host memory (the thesis' table 3.1); a batch's bytes are known once workers ran."""
-    rows = [[row["batch_size"], row["max_workers"]] for row in answer.workers_by_memory]
-    columns = [Column(label="batch size"), Column(label="most workers here")]
-    if answer.num_workers and answer.shared_bytes:
-        sample_bytes = answer.shared_bytes / (answer.num_workers * answer.prefetch_factor * answer.batch_size)
-        columns += [Column(label=format_bytes(size * 2**30)) for size in HOST_GIBIBYTES]
-        rows = [[*row, *_most_workers(answer, row[0] * sample_bytes)] for row in rows]
-    if rows:
-        yield Table(name="loading-memory", title="The most workers that host memory holds", columns=columns, rows=rows)
-
-
-def _most_workers(answer: LoadingAnswer, batch_bytes: float) -> list[int]:
-    return [
-        most_workers_in_memory(
-            size * 2**30 / answer.num_devices,
-            None,
-            worker_bytes=answer.worker_bytes,
-            batch_bytes=batch_bytes,
-            prefetch_factor=answer.prefetch_factor,
-        )
-        for size in HOST_GIBIBYTES
-    ]

@@ -17,7 +17,7 @@ def section(answer: SpeedAnswer, others: Sequence[SpeedAnswer] = ()) -> Section:
         title="Where does a larger batch stop paying?",
         summary=_summary(answer),
         facts=list(speed_rows(answer)),
-        figures=[_rate(answer, others), _epoch(every), *_utilisation(every), *_phases(answer)],
+        figures=[_rate(answer, others), _epoch(every), *_utilisation(every), *_memory(every), *_phases(answer)],
         tables=[_points(answer)],
     )
 
@@ -87,6 +87,27 @@ def _utilisation(every: Sequence[SpeedAnswer]) -> Iterable[Figure]:
             title="Utilisation against batch size",
             x=BATCH,
             y=Axis(label="share", unit="share"),
+            series=series,
+        )
+
+
+def _memory(every: Sequence[SpeedAnswer]) -> Iterable[Figure]:
+    """What each size took (the thesis' figure 3.2); absent where nobody read it."""
+    series = [
+        Series(
+            name=_name(one) if len(every) > 1 else "peak",
+            x=[point["batch_size"] for point in one.points],
+            y=[point["peak_bytes"] or None for point in one.points],
+        )
+        for one in every
+        if any(point["peak_bytes"] for point in one.points)
+    ]
+    if series:
+        yield Figure(
+            name="speed-memory",
+            title="Memory against batch size, as timed",
+            x=BATCH,
+            y=Axis(label="peak", unit="bytes"),
             series=series,
         )
 

@@ -1,0 +1,31 @@
+"""A job whose samples come from slow storage: 3 ms each, in which no core works."""
+
+import time
+
+import torch
+from torch.utils.data import Dataset
+
+import legroom
+
+WAIT_SECONDS = 0.003
+
+
+class SlowStore(Dataset):
+    """Ones, after a while."""
+
+    def __len__(self):
+        return 4096
+
+    def __getitem__(self, index):
+        time.sleep(WAIT_SECONDS)
+        return torch.ones(4)
+
+
+def job():
+    """The job."""
+    return legroom.Job(
+        model=lambda: torch.nn.Linear(4, 1),
+        train_data=SlowStore,
+        loss=lambda model, batch: model(batch).mean(),
+        optimizer=lambda model, rate: torch.optim.SGD(model.parameters(), rate),
+    )

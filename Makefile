@@ -7,8 +7,9 @@ BIN := .venv/bin
 demo: .venv/installed
 	$(BIN)/legroom plan digits --device cpu
 
+# Most tests start processes that import torch, so several run at a time.
 test: lint types browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -22,7 +22,7 @@ from legroom.engines.local import LocalEngine
 from legroom.errors import UsageError
 from legroom.job import Job, JobAddress, Settings, address_of
 from legroom.logbook import FILE_NAME, read_lines
-from legroom.plan import read_plan, write_plan
+from legroom.plan import Plan, read_plan, write_plan
 from legroom.probes.gpus import read_gpus
 from legroom.probes.limits import read_limits
 from legroom.probes.loading_question import check_words, loading_question
@@ -313,10 +313,12 @@ def train(
     run = run or Run()
     address = address_of(job, options)
     place = choose_place(device, None, None)
-    given = {**(_planned(plan) if plan else {}), **(settings or {})}
+    planned = read_plan(plan) if plan else None
+    given = {**(_settings_of(planned) if planned else {}), **(settings or {})}
     check_schedule(Settings(**given).schedule)  # what is wrong is told before anything is started
     aim = _parse_target(target) if target else None
-    environment = training_environment(place.device, more.get("allocator", "expandable"))
+    more["allocator"] = more.get("allocator") or (planned and planned.value("allocator")) or "expandable"
+    environment = training_environment(place.device, more["allocator"])
     with open_session("train", address, run, environment) as session:
         description = session.describe(run.seed)
         chosen = asdict(Settings(**{**description.baseline, "seed": run.seed, **given}))
@@ -358,10 +360,10 @@ def report_path(job: AnyJob, options: Mapping[str, str] | None = None, out: Path
     return out_folder(address_of(job, options), Run(out=out)) / REPORT_NAME
 
 
-def _planned(path: Path) -> dict[str, Any]:
+def _settings_of(plan: Plan) -> dict[str, Any]:
     """The settings that a plan names."""
     known = {item.name for item in fields(Settings)}
-    return {item.name: item.value for item in read_plan(path).recommendations if item.name in known}
+    return {item.name: item.value for item in plan.recommendations if item.name in known}
 
 
 def _parse_target(text: str) -> tuple[Literal["loss", "score"], float]:

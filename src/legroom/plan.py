@@ -10,6 +10,9 @@ from typing import Any
 from legroom.errors import UsageError
 from legroom.job import Settings
 
+ALLOCATORS = ("expandable", "default")
+"""How torch may keep a GPU's memory: in segments that grow, or in fixed ones."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
@@ -36,6 +39,10 @@ class Plan:
     recommendations: list[Recommendation]
     notes: list[str] = field(default_factory=list)
     not_measured: list[str] = field(default_factory=list)
+
+    def value(self, name: str) -> Any:
+        """What is recommended under that name; None where nothing is."""
+        return next((item.value for item in self.recommendations if item.name == name), None)
 
 
 def write_plan(plan: Plan, path: Path) -> None:
@@ -76,10 +83,12 @@ def read_plan(path: Path) -> Plan:
     except TOMLKitError as error:
         raise UsageError(f"{path} is no TOML: {error}. Mend it, or write it anew with legroom plan") from None
     tables = {name: value for name, value in data.items() if isinstance(value, dict) and name != "options"}
-    known = {item.name for item in fields(Settings)} | {"max_batch_size", "eval_batch_size"}
+    known = {item.name for item in fields(Settings)} | {"max_batch_size", "eval_batch_size", "allocator"}
     for name in tables:
         if name not in known:
             raise UsageError(f"{path} has a table [{name}] that no plan has. Known: {', '.join(sorted(known))}")
+    if (allocator := tables.get("allocator", {}).get("value", "default")) not in ALLOCATORS:
+        raise UsageError(f"{path} names the allocator {allocator!r}; it must be {' or '.join(ALLOCATORS)}")
     return Plan(
         job=data.get("job", ""),
         options=data.get("options", {}),

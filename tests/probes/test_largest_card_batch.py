@@ -8,7 +8,7 @@ from legroom import api
 from legroom.errors import DoesNotFit, UsageError
 from legroom.probes import place
 from legroom.probes.gpus import Gpu
-from legroom.records import StepPeaks
+from legroom.records import StepPeaks, Train
 from legroom.testing import FakeMachine
 
 GIB = 2**30
@@ -70,6 +70,17 @@ def test_where_growing_segments_leave_gaps_the_default_allocator_is_tried(tmp_pa
     assert answer.num_ooms == 0
     assert len({r.batch_size for r in machine.asked if isinstance(r, StepPeaks) and not r.proof}) <= 5
     assert any("Leave PYTORCH_CUDA_ALLOC_CONF unset" in note for note in answer.notes)
+
+
+def test_a_plan_carries_the_allocator_to_training_unless_another_is_named(tmp_path):
+    machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, retries_from=170, fixed_most=185)
+    run = api.Run(out=tmp_path, engine=machine)
+    answer, path = api.plan("digits", device="cuda", memory=16 * GIB, run=run)
+    assert next(item.value for item in answer.recommendations if item.name == "allocator") == "default"
+    for more in ({"plan": path}, {"plan": path, "allocator": "expandable"}, {}):
+        api.train("digits", device="cuda", num_steps=100, run=run, **more)
+    trained = [request.allocator for request in machine.asked if isinstance(request, Train)]
+    assert trained == ["default", "expandable", "expandable"]
 
 
 @pytest.mark.parametrize("fixed_most", [120, 20])

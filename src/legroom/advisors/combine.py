@@ -71,7 +71,14 @@ def combine(address: JobAddress, memory: MemoryAnswer, *, goal: str = "time") ->
         machine=memory.machine,
         goal=goal,
         settings=settings,
-        recommendations=[batch, accumulation, *memory.recommendations, evaluation, *kept],
+        recommendations=[
+            batch,
+            accumulation,
+            *memory.recommendations,
+            evaluation,
+            *_recommend_allocator(memory),
+            *kept,
+        ],
         notes=memory.notes,
         not_measured=[*memory.not_measured, *dict.fromkeys(UNMEASURED.values())],
     )
@@ -92,6 +99,16 @@ def _recommend_batch(baseline: Settings, memory: MemoryAnswer) -> tuple[Recommen
         Recommendation(name="batch_size", value=size, range=(1, limit), because=because, evidence=evidence),
         Recommendation(name="accumulation_steps", value=steps, range=None, because=because, evidence=evidence),
     )
+
+
+def _recommend_allocator(memory: MemoryAnswer) -> list[Recommendation]:
+    """What the batch was found with on a GPU; with the other, less may fit."""
+    if memory.allocator is None:
+        return []
+    found = "estimated" if memory.estimate else "proved"
+    because = f"the largest batch was {found} with it; legroom train --plan sets it"
+    evidence = memory.recommendations[0].evidence
+    return [Recommendation(name="allocator", value=memory.allocator, range=None, because=because, evidence=evidence)]
 
 
 def _as_is(baseline: Settings) -> tuple[int, int]:

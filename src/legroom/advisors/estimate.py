@@ -77,6 +77,7 @@ def advise_estimate(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
         verified=False,
         estimate=True,
         num_ooms=0,
+        allocator=estimate.allocator(budget),
         micro_batch_size=micro,
         accumulation_steps=steps,
         settings=settings_of(description, question, micro or largest, steps or 1),

@@ -42,6 +42,8 @@ class MemoryAnswer(Answer):
     verified: bool
     estimate: bool
     num_ooms: int
+    allocator: str | None
+    """How torch keeps the card's memory for this to hold: expandable or default; None on a host."""
     micro_batch_size: int | None
     accumulation_steps: int | None
     settings: dict[str, Any]
@@ -97,6 +99,7 @@ def advise_memory(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
         verified=True,
         estimate=False,
         num_ooms=sum(result.outcome == "out_of_memory" for _, result in measured),
+        allocator=None if question.device == "cpu" else request.allocator,
         micro_batch_size=micro,
         accumulation_steps=steps,
         settings=settings_of(description, question, micro or largest, steps or 1),

@@ -49,6 +49,7 @@ def advise_thesis(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
         verified=False,
         estimate=True,
         num_ooms=0,
+        allocator="default",
         micro_batch_size=None,
         accumulation_steps=None,
         settings=settings_of(description, question, found, 1),

@@ -38,8 +38,13 @@ def run(
     checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Seconds between checkpoints.")] = 60.0,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files too.")] = False,
     allocator: Annotated[
-        str, typer.Option(help="On a GPU: expandable segments, or torch's default, where memory says so.")
-    ] = "expandable",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="On a GPU: expandable segments, or torch's default, where memory says so. "
+            "(default: the plan's, else expandable)",
+        ),
+    ] = None,
     compile: Annotated[bool, typer.Option("--compile", help="Compile the loss with torch.compile.")] = False,
     channels_last: Annotated[bool, typer.Option("--channels-last", help="Lay images out channels last.")] = False,
     fused: Annotated[bool, typer.Option("--fused", help="Use the optimizer's fused form.")] = False,
@@ -58,7 +63,7 @@ def run(
 
         if watch not in ("loss", "score"):
             raise UsageError(f"--watch is {watch!r}; it must be loss or score")
-        if allocator not in ("expandable", "default"):
+        if allocator not in (None, "expandable", "default"):
             raise UsageError(f"--allocator is {allocator!r}; it must be expandable or default")
         given = {
             "batch_size": batch_size,

@@ -8,7 +8,7 @@ import pytest
 
 from legroom import api
 from legroom.cli.several import ask_each, values_of, whole_number
-from legroom.errors import DoesNotFit, UsageError
+from legroom.errors import DoesNotFit, OutOfMemory, UsageError
 from legroom.job import JobAddress
 from legroom.reports.sections import to_json_together
 from legroom.testing import FakeMachine
@@ -47,6 +47,17 @@ def test_each_value_is_answered_and_shared_probes_are_made_once(tmp_path):
     small = [entry["request"]["batch_size"] for entry in lines(tmp_path, "step_peaks")]
     assert small.count(2) == 1, "the second budget measured what the first had"
     assert len(lines(tmp_path, "describe")) == 1
+
+
+def test_a_value_that_runs_out_of_memory_costs_only_itself(tmp_path):
+    def asked(value, run):
+        if value > 100:
+            raise OutOfMemory(f"A batch of {value} does not fit")
+        return value
+
+    assert ask_each([4096, 32], api.Run(out=tmp_path), asked) == ([32], ["A batch of 4096 does not fit"])
+    with pytest.raises(OutOfMemory):
+        ask_each([4096, 256], api.Run(out=tmp_path), asked)
 
 
 def test_records_of_an_earlier_command_are_not_used_without_resume(tmp_path):

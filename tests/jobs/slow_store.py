@@ -21,11 +21,18 @@ class SlowStore(Dataset):
         return torch.ones(4)
 
 
-def job():
+class SlowBatches(SlowStore):
+    """The same, whole batches at a time."""
+
+    def __getitems__(self, indices):
+        return [self[index] for index in indices]
+
+
+def job(whole: bool = False):
     """The job."""
     return legroom.Job(
         model=lambda: torch.nn.Linear(4, 1),
-        train_data=SlowStore,
+        train_data=SlowBatches if whole else SlowStore,
         loss=lambda model, batch: model(batch).mean(),
         optimizer=lambda model, rate: torch.optim.SGD(model.parameters(), rate),
     )

@@ -58,8 +58,10 @@ def test_the_limit_lies_between_what_ran_in_new_processes_and_what_did_not(
 
 
 def test_the_better_allocator_is_the_one_that_proofs_found_better(row: Any, estimate: MemoryEstimate) -> None:
-    proved = {probe.get("allocator") for probe in row["probes"] if probe["proof"]}
-    assert estimate.allocator(row["cell"]["cap_gib"] * 2**30) == "default" or "default" not in proved
+    ran = [probe for probe in row["probes"] if probe["proof"] and probe["outcome"] == "measured"]
+    if max(ran, key=lambda probe: probe["batch_size"]).get("allocator") != "default":
+        pytest.skip("growing segments were proved, and the default allocator was not")
+    assert estimate.allocator(row["cell"]["cap_gib"] * 2**30) == "default"
 
 
 def test_allocated_peaks_are_met_at_every_size(row: Any, estimate: MemoryEstimate) -> None:

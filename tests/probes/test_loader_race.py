@@ -56,9 +56,10 @@ def test_the_step_alone_is_measured_on_real_batches():
     assert step.batch_bytes >= 32 * 64 * 4
 
 
-def test_no_lane_is_faster_than_its_workers_by_what_they_prepared_while_others_ran():
+@pytest.mark.parametrize("whole", ["false", "true"])
+def test_no_lane_is_faster_than_its_workers_by_what_they_prepared_while_others_ran(whole):
     lanes = [Lane(num_workers=num) for num in (1, 2)]
-    rates = race(SLOW_STORE, *lanes, what="together", num_rounds=4)
+    rates = race(SLOW_STORE, *lanes, what="together", num_rounds=4, options={"whole": whole})
     for rate in rates:
         # Each worker waits 3 ms a sample; a rest lets it finish one of a batch's 32.
         assert rate.samples_per_second <= 1.15 * rate.lane.num_workers / 0.003

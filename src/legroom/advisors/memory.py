@@ -42,7 +42,7 @@ class MemoryAnswer(Answer):
     verified: bool
     estimate: bool
     num_ooms: int
-    allocator: str | None
+    allocator: str | None = None
     """How torch keeps the card's memory for this to hold: expandable or default; None on a host."""
     micro_batch_size: int | None
     accumulation_steps: int | None

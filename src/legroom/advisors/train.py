@@ -56,7 +56,7 @@ def advise_train(logbook: Logbook, description: JobDescription, request: Train, 
     losses = [found.loss for found in trained.evaluations if found.loss is not None]
     near = first_near_minimum(losses)
     best = (max if trained.goal == "max" else min)(scores) if scores else None
-    left = _left_chance(best, description, trained)
+    left = _left_chance(best, len(scores), description, trained)
     return TrainAnswer(
         job=logbook.head.job,
         machine=logbook.head.machine,
@@ -120,10 +120,11 @@ def _notes(request: Train, trained: Trained) -> list[str]:
     return notes
 
 
-def _left_chance(best: float | None, description: JobDescription, trained: Trained) -> bool | None:
+def _left_chance(best: float | None, num_looks: int, description: JobDescription, trained: Trained) -> bool | None:
     if best is None or trained.chance is None or trained.goal is None:
         return None
-    return leaves_chance(best, trained.chance, goal=trained.goal, num_samples=description.num_valid_samples)
+    num_samples = description.num_valid_samples
+    return leaves_chance(best, trained.chance, goal=trained.goal, num_samples=num_samples, num_looks=num_looks)
 
 
 def _chance_notes(best: float | None, left: bool | None, trained: Trained) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from legroom.cli import common
-from legroom.errors import NothingMeasured, UsageError
+from legroom.errors import NothingMeasured, OutOfMemory, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,7 +56,7 @@ def ask_each(values: Sequence[int | None], run: "Run", ask: Ask) -> tuple[list[A
     for place, value in enumerate(values):
         try:
             answers.append(ask(value, replace(run, progress=_part(run, place, len(values)))))
-        except NothingMeasured as error:
+        except (NothingMeasured, OutOfMemory) as error:
             missing.append(str(error))
             if len(missing) == len(values):
                 raise

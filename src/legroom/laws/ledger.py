@@ -78,8 +78,7 @@ class MemoryEstimate:
 
     def largest_batch(self, budget_bytes: float) -> int:
         """The largest batch that trains within the budget, 0 if none."""
-        law = self.train.largest_batch(budget_bytes)
-        return min(law, max(self._largest(budget_bytes).values(), default=law))
+        return max(self._largest(budget_bytes).values(), default=self.train.largest_batch(budget_bytes))
 
     def allocator(self, budget_bytes: float) -> Kind:
         """The one that holds the largest batch; segments that grow where both hold as much."""
@@ -92,7 +91,8 @@ class MemoryEstimate:
         return max(held, min((round(reserve.at(batch_size)) for reserve in self.reserves.values()), default=held))
 
     def _largest(self, budget_bytes: float) -> dict[Kind, int]:
-        return {kind: reserve.largest_batch(budget_bytes) for kind, reserve in self.reserves.items()}
+        law = self.train.largest_batch(budget_bytes)
+        return {kind: min(law, reserve.largest_batch(budget_bytes)) for kind, reserve in self.reserves.items()}
 
     def as_record(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -9,6 +9,8 @@ holes cost more, the smallest cap is sought under which the steps fit, retries o
 that grow and in torch's default, fixed ones.
 """
 
+from collections.abc import Callable
+
 from legroom.laws.envelope import pair
 from legroom.laws.ledger import Kind, Trace
 from legroom.laws.memory import LARGEST_BATCH, MemoryLaw
@@ -28,7 +30,9 @@ PRECISION = 0.005
 """Share of a cap to which it is sought."""
 
 
-def fit_reserves(small: Trace, large: Trace, law: MemoryLaw) -> dict[Kind, Reserve]:
+def fit_reserves(
+    small: Trace, large: Trace, law: MemoryLaw, beat: Callable[[str], None] = lambda phase: None
+) -> dict[Kind, Reserve]:
     """The need behind two histories, by allocator; empty where their events cannot be paired.
 
     The default allocator is left out where growing segments need no more anywhere. `law` is the one of the storages'
@@ -47,7 +51,10 @@ def fit_reserves(small: Trace, large: Trace, law: MemoryLaw) -> dict[Kind, Reser
     if moments is None:
         return {}
     marks = large.second_step or (len(moments), len(moments))
-    needs = {size: _needs(steps_at(moments, marks, size), law.at(size)) for size in _grid(law)}
+    needs = {}
+    for size in _grid(law):
+        beat("replay")
+        needs[size] = _needs(steps_at(moments, marks, size), law.at(size))
     growing, lesser = (
         Reserve(tuple((size, round(EXTRA_BYTES + (1 + EXTRA_SHARE) * need[which])) for size, need in needs.items()))
         for which in (0, 1)

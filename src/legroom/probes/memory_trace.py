@@ -58,10 +58,12 @@ def trace(
     tracer = _Tracer(job, settings, batches_of, eval_batches_of or batches_of, cublas, beat)
     with cuda_rules.installed(), _quiet_collector():
         passes, sizes, reason = tracer.try_sizes(fake_sizes, real_sizes)
-    return _estimate(passes, sizes, reason, started)
+    return _estimate(passes, sizes, reason, started, beat)
 
 
-def _estimate(passes: Sequence[Passes], sizes: tuple[int, int], reason: str, started: float) -> MemoryEstimate:
+def _estimate(
+    passes: Sequence[Passes], sizes: tuple[int, int], reason: str, started: float, beat: Callable[[str], None]
+) -> MemoryEstimate:
     (small, small_eval, small_history), (large, large_eval, large_history) = passes
     train, notes = fit(small, large)
     evaluation, eval_notes = fit(small_eval, large_eval) if small_eval and large_eval else (None, ())
@@ -73,7 +75,7 @@ def _estimate(passes: Sequence[Passes], sizes: tuple[int, int], reason: str, sta
         reason=reason,
         batch_sizes=sizes,
         notes=notes + tuple(f"Evaluation: {note}" for note in eval_notes),
-        reserves=fit_reserves(small_history, large_history, train),
+        reserves=fit_reserves(small_history, large_history, train, beat),
         seconds=time.perf_counter() - started,
     )
 

@@ -132,6 +132,12 @@ class OpenLane:
     def window(self, seconds: float, num_batches: int | None) -> None:
         """One turn. It begins in the middle of a long run: where the last one ended."""
         self.board.go_on()
+        try:
+            self._time_turn(seconds, num_batches)
+        finally:
+            self.rest()
+
+    def _time_turn(self, seconds: float, num_batches: int | None) -> None:
         for _ in range(self._num_ahead()):
             self.consume(self.take())
         self._finish_device()
@@ -152,13 +158,17 @@ class OpenLane:
         self.waited += waited
         self.main_cpu += time.process_time() - main
         self.worker_cpu += self._workers_cpu() - workers
-        self.rest()
 
     def _num_ahead(self) -> int:
-        """Batches prepared ahead that a turn has to use up first: in the start, or by workers that we cannot stop."""
+        """Batches prepared ahead that a turn has to use up first.
+
+        In the start there are some; workers of a job's own loader cannot be stopped; and those of a data set that hands
+        over whole batches stop after the one they are at.
+        """
         if self.bench.job.loader is not None:
             return max(1, len(self.processes) * self.lane.prefetch_factor)
-        return 0 if self.seconds else max(1, len(self.processes))
+        whole = hasattr(self.bench.train.dataset, "__getitems__")
+        return max(1, len(self.processes)) if whole or not self.seconds else 0
 
     def _is_over(self, elapsed: float, window: float, count: int, round_size: int, wanted: int | None) -> bool:
         if wanted is not None:

@@ -1,4 +1,4 @@
-"""Visits several things in rounds, so that a drift of the machine meets all of them alike."""
+"""Visits several things in rounds, so that a drift of the machine meets all alike that are not known well yet."""
 
 import random
 from collections.abc import Callable, Sequence

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 from collections.abc import Iterator
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
@@ -11,6 +12,8 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from legroom.errors import JobHung
 
 MAX_WORKERS = 1024
+PARENT_SECONDS = 5.0
+"""How often a resting worker looks whether its parent is alive: torch looks only where it waits itself."""
 MESSAGE_BYTES = 2048
 
 
@@ -39,9 +42,11 @@ class Board:
             self._opener.send_bytes(b"go")
 
     def wait(self) -> None:
-        """What a worker does before its next sample while the others have their turn."""
+        """What a worker does before its next sample while the others have their turn; it ends with its parent."""
+        parent = os.getppid()
         while self.resting[0]:
-            self._opened.poll(None)
+            if not self._opened.poll(PARENT_SECONDS) and os.getppid() != parent:
+                os._exit(1)
 
     def fail(self, index: int, error: BaseException) -> None:
         """Note a failure, so that the training process can tell it without reading tracebacks."""

@@ -57,7 +57,7 @@ def job(
         collate=collate,
         loss=mean_loss,
         optimizer=lambda model, rate: torch.optim.SGD(model.parameters(), rate, momentum=0.9),
-        score=Score(count_correct, goal="max", chance=CHANCE[images]),
+        score=Score(count_correct, goal="max", chance=CHANCE[images] if files else None),
         resize={"width": lambda width: sized(width, layers), "depth": lambda depth: sized(hidden, depth)},
         # Batch size and epochs: You et al. 2019, Large-Batch Training for LSTM and Beyond (arXiv:1901.08256).
         # Momentum and rate are our own measurement: docs/workloads.md.

@@ -62,5 +62,16 @@ def test_an_evaluation_may_retry_but_must_run() -> None:
     assert not steps.fits("expandable", 99 * MIB)
 
 
+def test_gradients_that_live_until_the_next_step_are_buried_in_every_one_of_them() -> None:
+    gradients = [(storage, 8) for storage in range(2, 12)]
+    grown = [(storage + 20, size) for storage, size in gradients]
+    first = moves((0, 100), (1, 80), (1, 0), *gradients)
+    again = moves(*((storage, 0) for storage, _ in gradients), (21, 80), (21, 0), *grown)
+    steps = Steps(first=first, again=again, after=[])
+    assert steps.needed_bytes() == 180 * MIB
+    assert steps.fits("expandable", 180 * MIB)
+    assert not steps.fits("expandable", 179 * MIB)
+
+
 def test_what_outlives_its_step_is_replaced_by_its_like_of_the_next() -> None:
     assert Steps(first=[], again=moves((0, 60)), after=[]).fits("expandable", 60 * MIB)

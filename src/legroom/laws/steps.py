@@ -4,6 +4,7 @@
 free memory has been given back and the heap is laid out anew, so that much more may fit than without one.
 """
 
+from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ class Steps:
     first: Moves
     """All until the second step begins, weights included."""
     again: Moves
-    """The second step; later ones are its like. Gradients and state are born in the first."""
+    """The second step; later ones are its like."""
     after: Moves
     """An evaluation."""
 
@@ -41,9 +42,10 @@ class Steps:
         allocator = Allocator(kind, cap_bytes)
         if not _play(allocator, self.first):
             return False
+        later = repeated(self.first, self.again)
         for step in range(2, NUM_STEPS + 1):
             before = allocator.num_retries
-            ran = _play(allocator, self.again)
+            ran = _play(allocator, self.again if step == 2 else later)
             if not ran or (step > NUM_RETRYING and allocator.num_retries > before):
                 return False
         return _play(allocator, self.after)
@@ -63,6 +65,30 @@ def steps_at(moments: Sequence[tuple[Event, Size]], second_step: tuple[int, int]
         for (event, _), size in zip(moments, sizes, strict=True)
     ]
     return Steps(first=moves[:start], again=moves[start:stop], after=moves[stop:])
+
+
+def repeated(first: Moves, again: Moves) -> Moves:
+    """The second step as later ones are: what it buries of the first is, in them, its own of the step before.
+
+    Where gradients live until the next step begins, as with `zero_grad(); backward(); step()`, each of the first is
+    followed by one of as many bytes that outlives the second.
+
+    >>> repeated([(0, 8)], [(0, 0), (1, 90), (2, 8), (1, 0)])
+    [(2, 0), (1, 90), (2, 8), (1, 0)]
+    """
+    bytes_before = {storage: num_bytes for storage, num_bytes in first if num_bytes}
+    born = {storage: num_bytes for storage, num_bytes in again if num_bytes}
+    buried = {storage for storage, num_bytes in again if not num_bytes}
+    heirs: dict[int, deque[int]] = defaultdict(deque)
+    for storage, num_bytes in born.items():
+        if storage not in buried:
+            heirs[num_bytes].append(storage)
+
+    def heir(storage: int) -> int:
+        waiting = heirs[bytes_before.get(storage, 0)]
+        return waiting.popleft() if storage not in born and waiting else storage
+
+    return [(storage if num_bytes else heir(storage), num_bytes) for storage, num_bytes in again]
 
 
 def _play(allocator: Allocator, moves: Iterable[tuple[int, int]]) -> bool:

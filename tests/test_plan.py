@@ -43,7 +43,7 @@ def test_a_value_changed_by_hand_counts(tmp_path):
         (("value = 48", 'value = "many"'), "must be a whole number"),
         (("value = 48", "value = "), "is no TOML"),
         (("value = 0.3", "value = -0.3"), "must be a positive number"),
-        (('value = "default"', 'value = "fast"'), "names the allocator 'fast'; it must be expandable or default"),
+        (('value = "default"', 'value = "fast"'), "plan.toml is 'fast'; it must be expandable or default"),
     ],
 )
 def test_mistakes_in_a_plan_are_named(tmp_path, change, words):

@@ -37,7 +37,7 @@ from legroom.records import (
     Train,
     Trained,
 )
-from legroom.records.environments import training_environment
+from legroom.records.environments import check_allocator, training_environment
 from legroom.running import Run, keep, machine_name, open_memory_session, open_session, out_folder
 from legroom.training.schedule_words import check_schedule
 from legroom.workloads import Workload, list_workloads
@@ -318,6 +318,7 @@ def train(
     check_schedule(Settings(**given).schedule)  # what is wrong is told before anything is started
     aim = _parse_target(target) if target else None
     more["allocator"] = more.get("allocator") or (planned and planned.value("allocator")) or "expandable"
+    check_allocator(more["allocator"], "--allocator")
     environment = training_environment(place.device, more["allocator"])
     with open_session("train", address, run, environment) as session:
         description = session.describe(run.seed)

@@ -9,9 +9,7 @@ from typing import Any
 
 from legroom.errors import UsageError
 from legroom.job import Settings
-
-ALLOCATORS = ("expandable", "default")
-"""How torch may keep a GPU's memory: in segments that grow, or in fixed ones."""
+from legroom.records.environments import check_allocator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +85,7 @@ def read_plan(path: Path) -> Plan:
     for name in tables:
         if name not in known:
             raise UsageError(f"{path} has a table [{name}] that no plan has. Known: {', '.join(sorted(known))}")
-    if (allocator := tables.get("allocator", {}).get("value", "default")) not in ALLOCATORS:
-        raise UsageError(f"{path} names the allocator {allocator!r}; it must be {' or '.join(ALLOCATORS)}")
+    check_allocator(tables.get("allocator", {}).get("value", "default"), f"The allocator in {path}")
     return Plan(
         job=data.get("job", ""),
         options=data.get("options", {}),

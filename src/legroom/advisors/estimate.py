@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from legroom.advisors.memory import MemoryAnswer, description_of, settings_of
+from legroom.advisors.memory import WITH_ALLOCATOR, MemoryAnswer, description_of, settings_of
 from legroom.advisors.remedies import remedies
 from legroom.errors import DoesNotFit
 from legroom.laws.ledger import MemoryEstimate
@@ -21,13 +21,6 @@ HOLED_SHARE = 0.10
 
 WORTH_SAYING = 0.03
 """Share of a step's bytes that holes between its blocks must cost to be a reason."""
-
-ALLOCATORS = {
-    "expandable": "It holds for PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; without it less fits",
-    "default": "It holds for torch's default allocator: few huge blocks leave gaps in segments that grow. "
-    "Leave PYTORCH_CUDA_ALLOC_CONF unset where you train; legroom train takes --allocator default",
-}
-"""What a reader must know of the allocator that the answer is for."""
 
 
 def estimates_of(entries: Sequence[Entry], *, samples: str = "worst") -> dict[str, MemoryEstimate]:
@@ -131,7 +124,7 @@ def _notes(
         notes.append(f"A real step on the CPU was traced, because {estimate.reason}")
     if description.uneven:
         notes.append("Samples differ in size; the answer is for a batch of the largest")
-    notes.append(ALLOCATORS[estimate.allocator(budget_bytes)])
+    notes.append(f"Estimated {WITH_ALLOCATOR[estimate.allocator(budget_bytes)]}")
     return notes
 
 

@@ -56,6 +56,13 @@ class MemoryAnswer(Answer):
 OUTSIDE_BYTES = 256 * 2**20
 """Libraries load kernels outside torch as a job runs; more than this is the job's own doing."""
 
+WITH_ALLOCATOR = {
+    "expandable": "with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: set it where you train; legroom train does",
+    "default": "with torch's default allocator: few huge blocks leave gaps in segments that grow. Leave "
+    "PYTORCH_CUDA_ALLOC_CONF unset where you train; legroom train takes --allocator default",
+}
+"""What a reader must know of the allocator that an answer rests on."""
+
 Measured = list[tuple[StepPeaks, PhasePeaks]]
 
 
@@ -217,13 +224,8 @@ def _notes(
             f"Samples differ in size ({format_bytes(small)} to {format_bytes(large)} of {description.num_scanned:,} "
             "looked at); the answer is for a batch of the largest"
         )
-    if question.device != "cpu" and proved.allocator == "expandable":
-        notes.append("Proved with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: set it where you train")
-    elif question.device != "cpu":
-        notes.append(
-            "Proved with torch's default allocator: few huge blocks leave gaps in segments that grow. "
-            "Leave PYTORCH_CUDA_ALLOC_CONF unset where you train; legroom train takes --allocator default"
-        )
+    if question.device != "cpu":
+        notes.append(f"Proved {WITH_ALLOCATOR[proved.allocator]}")
     outside = max((result.outside_bytes for _, result in measured), default=0)
     if outside > OUTSIDE_BYTES:
         notes.append(f"The job holds {format_bytes(outside)} of the card outside torch, which no cap on torch bounds")

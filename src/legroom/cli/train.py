@@ -63,8 +63,6 @@ def run(
 
         if watch not in ("loss", "score"):
             raise UsageError(f"--watch is {watch!r}; it must be loss or score")
-        if allocator not in (None, "expandable", "default"):
-            raise UsageError(f"--allocator is {allocator!r}; it must be expandable or default")
         given = {
             "batch_size": batch_size,
             "accumulation_steps": accumulation_steps,

@@ -17,8 +17,9 @@ Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch: malloc, alloc_block, relea
 from collections.abc import Mapping
 
 from legroom.laws.free_blocks import round_up
-from legroom.laws.ledger import BLOCK_BYTES, Kind
+from legroom.laws.ledger import BLOCK_BYTES
 from legroom.laws.pools import ENDLESS, LARGE_PAGE, MIB, SMALL_PAGE, FixedPool, GrowingPool, Pool, weigh
+from legroom.records.environments import Allocator as Kind
 
 SMALL_BYTES = MIB
 """The largest block of the small pool."""

@@ -13,19 +13,17 @@ Source: the maximum over phases instead of one line through two peaks is what th
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from legroom.laws.memory import Line, MemoryLaw
 from legroom.laws.reserve import Reserve
+from legroom.records.environments import Allocator as Kind
 
 CATEGORIES = ("weights", "gradients", "optimizer", "activations", "workspace", "other")
 """What bytes can be: "other" is the batch itself and what the allocator cannot hand out."""
 
 BLOCK_BYTES = 512
 """PyTorch's CUDA allocator rounds each block up to this."""
-
-Kind = Literal["expandable", "default"]
-"""How that allocator keeps memory: in segments that grow, or as torch does by default in fixed ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,11 @@ that grow and in torch's default, fixed ones.
 from collections.abc import Callable
 
 from legroom.laws.envelope import pair
-from legroom.laws.ledger import Kind, Trace
+from legroom.laws.ledger import Trace
 from legroom.laws.memory import LARGEST_BATCH, MemoryLaw
 from legroom.laws.reserve import Reserve
 from legroom.laws.steps import Steps, steps_at
+from legroom.records.environments import Allocator as Kind
 
 SMALLEST_BUDGET, RATIO, NUM_BUDGETS = 2**27, 1.2, 43
 """The grid's sizes are those whose storages come to 128 MiB, and by steps of a fifth to 270 GiB."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from legroom.laws.allocator import Allocator
 from legroom.laws.envelope import Size
-from legroom.laws.ledger import Event, Kind
+from legroom.laws.ledger import Event
+from legroom.records.environments import Allocator as Kind
 
 NUM_STEPS, NUM_RETRYING = 5, 2
 """Steps of a proof, and how many of them may retry."""

@@ -42,7 +42,9 @@ class Board:
             self._opener.send_bytes(b"go")
 
     def wait(self) -> None:
-        """What a worker does before its next sample while the others have their turn; it ends with its parent."""
+        """What a worker does before each sample: rest while others have their turn. It ends with its parent."""
+        if not self.resting[0]:
+            return
         parent = os.getppid()
         while self.resting[0]:
             if not self._opened.poll(PARENT_SECONDS) and os.getppid() != parent:
@@ -84,8 +86,7 @@ class Watched(Dataset[Any]):
 
     def __getitem__(self, index: Any) -> Any:
         place = slot()
-        if self.board.resting[0]:
-            self.board.wait()
+        self.board.wait()
         self.board.places[place] = index
         try:
             return self.dataset[index]
@@ -103,8 +104,7 @@ class WatchedBatches(Watched):
 
     def __getitems__(self, indices: list[int]) -> Any:
         place = slot()
-        if self.board.resting[0]:
-            self.board.wait()
+        self.board.wait()
         self.board.places[place] = indices[0]
         try:
             return self.dataset.__getitems__(indices)
@@ -135,8 +135,7 @@ class WatchedStream(IterableDataset[Any]):
         place, position = slot(), 0
         samples = iter(self.dataset)
         while True:
-            if self.board.resting[0]:
-                self.board.wait()
+            self.board.wait()
             self.board.places[place] = position
             try:
                 sample = next(samples)

@@ -1,7 +1,9 @@
 """Environment variables of the processes that answer: they decide how memory and threads behave."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal, get_args
+
+from legroom.errors import UsageError
 
 QUIET_THREADS = {"OMP_WAIT_POLICY": "passive"}
 """Idle threads sleep instead of spinning: on a busy machine a small step is then 60 times faster, memory the same."""
@@ -15,6 +17,12 @@ EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
 Allocator = Literal["expandable", "default"]
 """How torch's allocator keeps GPU memory: in segments that grow, or in fixed ones that leave gaps."""
+
+
+def check_allocator(name: Any, where: str) -> None:
+    """Refuse what is no allocator; `where` is the place it was named in."""
+    if name not in get_args(Allocator):
+        raise UsageError(f"{where} is {name!r}; it must be {' or '.join(get_args(Allocator))}")
 
 
 def training_environment(device: str, allocator: Allocator = "expandable") -> Mapping[str, str]:

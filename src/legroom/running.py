@@ -67,7 +67,7 @@ def open_memory_session(command: str, address: JobAddress, run: Run, place: Plac
     """A session whose proof on a GPU finds its process ready: it starts with the first one."""
     on_gpu = place.device == "cuda" and place.is_here
     session = open_session(command, address, run, EXPANDABLE if on_gpu else STEADY_MALLOC)
-    if on_gpu and read_limits().num_cores >= 4:  # on fewer, a second process would only slow the first
+    if on_gpu:
         session.warm(EXPANDABLE)
     return session
 

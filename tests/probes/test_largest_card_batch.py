@@ -72,6 +72,22 @@ def test_where_growing_segments_leave_gaps_the_default_allocator_is_tried(tmp_pa
     assert any("Leave PYTORCH_CUDA_ALLOC_CONF unset" in note for note in answer.notes)
 
 
+@pytest.mark.parametrize(("fixed_most", "allocator"), [(185, "default"), (195, "default"), (160, "expandable")])
+def test_where_much_is_held_in_gaps_one_process_closes_in_with_both_allocators_before_the_first_proof(
+    tmp_path, fixed_most, allocator
+):
+    machine = FakeMachine(
+        bytes_per_sample=80e6, fixed_bytes=4e8, reserve_bytes=2e9, retries_from=166, fixed_most=fixed_most
+    )
+    answer = ask(machine, tmp_path, 16 * GIB)
+    asked = [request for request in machine.asked if isinstance(request, StepPeaks)]
+    assert [request.proof for request in asked] == [False] * (len(asked) - 1) + [True]
+    assert asked[-1].allocator == allocator
+    assert 0.99 * max(165, fixed_most) - 1 <= answer.max_batch_size <= max(165, fixed_most)
+    assert machine.num_started == 2
+    assert answer.num_ooms == 0
+
+
 def test_a_plan_carries_the_allocator_to_training_unless_another_is_named(tmp_path):
     machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, retries_from=170, fixed_most=185)
     run = api.Run(out=tmp_path, engine=machine)

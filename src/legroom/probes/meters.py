@@ -9,6 +9,7 @@ import torch
 
 from legroom.errors import NothingMeasured
 from legroom.records import CardMemory, StepPeaks
+from legroom.records.environments import Allocator
 
 
 class Meter(Protocol):
@@ -122,6 +123,11 @@ class CardMeter:
 
 def _num_retries() -> int:
     return int(torch.cuda.memory_stats().get("num_alloc_retries", 0))
+
+
+def use_allocator(name: Allocator) -> None:
+    """Have torch take memory from the card in that way from now on; what it holds must have been given back."""
+    torch._C._accelerator_setAllocatorSettings(f"expandable_segments:{name == 'expandable'}")
 
 
 def read_card() -> CardMemory:

@@ -11,7 +11,7 @@ from legroom.errors import JobRaised
 from legroom.job import Batch
 from legroom.probes.batches import NoBatch
 from legroom.probes.bench import Bench
-from legroom.probes.meters import Meter, open_meter
+from legroom.probes.meters import Meter, open_meter, use_allocator
 from legroom.records import PhasePeaks, StepPeaks
 from legroom.training.evaluation import evaluate
 
@@ -57,6 +57,7 @@ def _measure(request: StepPeaks, bench: Bench, clock: Clock) -> PhasePeaks:
     torch.manual_seed(request.seed)
     if request.anew:
         bench.forget_model()
+        use_allocator(request.allocator)
     meter = open_meter(request)
     watch = PhaseWatch(meter, bench)
     step = bench.training_step(device, request.precision, watch)

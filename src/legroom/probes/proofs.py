@@ -1,6 +1,6 @@
 """Proofs: the predicted sizes run in fresh processes, each correcting the prediction, until one stands."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from legroom.laws.memory import UNBOUNDED, Line, MemoryLaw, split_batch
@@ -12,18 +12,8 @@ FURTHEST = 16
 """A law is not trusted further than this many times the largest size that ran."""
 
 
-def prove(
-    session: Session,
-    question: MemoryQuestion,
-    training: "Aim",
-    evaluating: "Aim",
-    narrow: Callable[[], MemoryQuestion] | None = None,
-) -> None:
-    """Run the predicted sizes in fresh processes, correcting the prediction by each, until one stands.
-
-    `narrow` is called after a first proof that failed without saying by how much: it may set `training.trusted`, and
-    ask on with another allocator.
-    """
+def prove(session: Session, question: MemoryQuestion, training: "Aim", evaluating: "Aim") -> None:
+    """Run the predicted sizes in fresh processes, correcting the prediction by each, until one stands."""
     for attempt in range(MAX_PROOFS):
         size = training.aim(question.budget_bytes)
         eval_size = max(size, evaluating.aim(question.budget_bytes))
@@ -34,8 +24,6 @@ def prove(
         evaluating.learn(eval_size, peaks.evaluation_phases(), question.budget_bytes)
         if training.settled and evaluating.fits:
             return
-        if attempt == 0 and training.blind and narrow is not None:
-            question = narrow()
 
 
 def prove_accumulation(session: Session, question: MemoryQuestion, largest: int) -> None:

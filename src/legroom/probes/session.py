@@ -8,8 +8,10 @@ from legroom.engines.base import Engine, Worker
 from legroom.errors import JobRaised, OutOfMemory
 from legroom.job import JobAddress
 from legroom.logbook import Logbook
+from legroom.probes.limits import read_limits
 from legroom.records import STEADY_MALLOC, Describe, JobDescription, PhasePeaks, Request, Result, StepPeaks
 
+ENOUGH_CORES = 4
 Progress = Callable[[str, float], None]
 """Called with what happens now and the share of the work done, 0 to 1."""
 
@@ -107,8 +109,12 @@ class Session:
             worker.close()
 
     def warm(self, environment: Mapping[str, str]) -> None:
-        """Start the worker of a fresh request that will come, so that it imports and builds while others measure."""
-        self._spares[tuple(environment.items())] = self.engine.start(self.address, environment)
+        """Start the worker of a fresh request that will come, so that it imports and builds while others measure.
+
+        On few cores it would only slow the others down.
+        """
+        if read_limits().num_cores >= ENOUGH_CORES:
+            self._spares[tuple(environment.items())] = self.engine.start(self.address, environment)
 
     def _drop_shared(self) -> None:
         if self._shared is not None:

@@ -38,8 +38,10 @@ class StepPeaks:
         return self.proof
 
     @property
-    def environment(self) -> Mapping[str, str]:
-        """Variables of the process that answers."""
+    def environment(self) -> Mapping[str, str] | None:
+        """Variables of the process that answers; None where any process will do, as it changes its allocator itself."""
+        if self.anew:
+            return None
         if self.device == "cpu" and not self.proof:
             return STEADY_MALLOC
         return training_environment(self.device, self.allocator)

@@ -5,6 +5,8 @@
 Each model is timed at 2^k and 3*2^k from one sample to the largest that fits memory and time, in rounds over all sizes:
 the truth. legroom picks four of them, fits its law through these alone, and is scored at the others; the knee by the
 law is compared with the knee by the truth. OUT holds a JSON line a model; one that is there is not run again.
+On a GPU the host's launches and the device's own seconds are timed apart, and the law knows both; `plain` is the law by
+the steps alone, `launches` what a step takes where it waits for the host, as a share of its launches timed apart.
 On cores that other programs use, `--clock core` times one thread by the seconds it ran, not by those that passed.
 """
 
@@ -23,6 +25,7 @@ from legroom.engines.base import Worker
 from legroom.engines.local import LocalEngine
 from legroom.errors import LegroomError
 from legroom.job import JobAddress, address_of
+from legroom.laws.clocks import waits_for_host
 from legroom.laws.sizes import grid
 from legroom.laws.speed import knee_of
 from legroom.logbook import open_logbook
@@ -89,6 +92,8 @@ def main() -> None:
     words = read_words()
     done = {row["model"]: row for row in read_rows(words.out) if is_same(row, words)}
     models = words.models.split(",") if words.models else (ON_GPU if words.device == "cuda" else ON_CPU)
+    for row in done.values():
+        print(describe(row), flush=True)
     wanted = [model for model in models if model not in done]
     addresses = [address_for(model, words) for model in wanted]
     environment = EXPANDABLE if words.device == "cuda" else QUIET_THREADS
@@ -159,15 +164,30 @@ def time_grid(address: JobAddress, engine: Any, words: argparse.Namespace) -> tu
     return [point for point in result.points if point.outcome == "measured"], found.because
 
 
+def points_of(row: Mapping[str, Any]) -> list[StepTime]:
+    """The timings of a row; earlier rows know one clock only."""
+    return [StepTime(**{key: value for key, value in p.items() if key != "load"}) for p in row["points"]]
+
+
+def score_plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of the law by the steps alone."""
+    return score_points([replace(point, device_seconds=0.0, host_seconds=0.0) for point in points_of(row)])
+
+
 def score(row: Mapping[str, Any]) -> dict[str, Any]:
     """Errors of the law at sizes it has not seen, and how many grid steps its knee is from the true one."""
-    points = [StepTime(**{key: value for key, value in p.items() if key != "load"}) for p in row["points"]]
+    return score_points(points_of(row))
+
+
+def score_points(points: list[StepTime]) -> dict[str, Any]:
+    """The same of timings."""
     law, errors = law_of(points)
     truth = {point.batch_size: point.samples_per_second for point in points}
     sizes = sorted(truth)
     knee, true_knee = (knee_of(rate, sizes, SHARE) for rate in (law.samples_per_second, truth.__getitem__))
     return {
         "law_sizes": law.sizes,
+        "host": law.host_seconds,
         "mean": statistics.fmean(map(abs, errors)),
         "worst": max(map(abs, errors)),
         "knee": knee,
@@ -181,25 +201,41 @@ def describe(row: Mapping[str, Any]) -> str:
     """A row for people."""
     if "error" in row:
         return f"{row['model']:16} {row['error']}"
-    found = score(row)
+    found, plain = score(row), score_plain(row)
     sizes = ", ".join(map(str, found["law_sizes"]))
     return (
         f"{row['model']:16} {len(row['points']):2} sizes to {row['points'][-1]['batch_size']:5}  from {sizes:22} "
         f"mean {found['mean']:6.1%}  worst {found['worst']:6.1%}  knee {found['knee']:5} (true {found['true_knee']:5})"
-        f"  noise {found['noise']:5.1%}  {row['run_seconds']:5.1f} s"
+        f"  noise {found['noise']:5.1%}  {row['run_seconds']:5.1f} s  {describe_clocks(row, found)}"
+        f"  plain: mean {plain['mean']:6.1%}  worst {plain['worst']:6.1%}  knee {plain['knee']:5}"
     )
+
+
+def describe_clocks(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    """What is known of the host's pace, and whether its launches timed apart agree with steps that wait for them."""
+    points = points_of(row)
+    num_known = sum(point.device_seconds > 0 for point in points)
+    shares = [p.median_seconds / p.host_seconds for p in points if p.host_seconds and waits_for_host(p)]
+    launches = f", launches {statistics.median(shares):.2f}" if shares else ""
+    return f"host {found['host'] * 1e3:.1f} ms, device known at {num_known} of {len(points)}{launches}"
 
 
 def print_totals(rows: Sequence[Mapping[str, Any]]) -> None:
     """Over all models."""
     if not rows:
         return
-    found = [score(row) for row in rows]
+    for name, judge in (("both clocks", score), ("plain", score_plain)):
+        print_total(name, [judge(row) for row in rows])
+
+
+def print_total(name: str, found: Sequence[Mapping[str, Any]]) -> None:
+    """One line for one law."""
     mean, worst = statistics.fmean(item["mean"] for item in found), max(item["worst"] for item in found)
     close = sum(item["steps_apart"] <= 1 for item in found)
+    noise = statistics.median(item["noise"] for item in found)
     print(
-        f"{len(rows)} models: mean error {mean:.1%}, worst {worst:.1%}; knee within one grid step of the measured one "
-        f"in {close} of {len(rows)}; median noise of the truth {statistics.median(item['noise'] for item in found):.1%}"
+        f"{name}, {len(found)} models: mean error {mean:.1%}, worst {worst:.1%}; knee within one grid step of the "
+        f"measured one in {close} of {len(found)}; median noise of the truth {noise:.1%}"
     )
 
 

@@ -139,6 +139,33 @@ def test_noise_that_hides_the_knee_is_told(tmp_path):
     assert any("Timings vary" in note for note in answer.notes)
 
 
+def test_where_launches_set_the_pace_a_sentence_says_so_with_figures(tmp_path):
+    steps = FakeSteps(seconds=lambda size: 0.002 + 0.0002 * size, host_seconds=0.021, host_noise=0.02)
+    answer = ask(tmp_path, steps)
+    note = next(note for note in answer.notes if "launches set the pace" in note)
+    assert "21 ms a step, of which the device needs 2.2 to" in note
+    assert answer.law["host_seconds"] == pytest.approx(0.021, rel=0.05)
+    assert "host_seconds^16" in answer.law["formula"]
+    assert answer.points[0]["device_seconds"] == pytest.approx(0.0022)
+
+
+@pytest.mark.parametrize("host_seconds", [0.0, 1e-4])
+def test_where_they_do_not_or_nobody_knows_nothing_is_said_of_launches(tmp_path, host_seconds):
+    answer = ask(tmp_path, FakeSteps(seconds=line, host_seconds=host_seconds))
+    assert not any("launches" in note for note in answer.notes)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_uneven_host_leaves_the_knee_within_one_grid_step(tmp_path, seed):
+    def device(size):
+        return 0.004 + 0.00045 * size
+
+    answer = ask(tmp_path, FakeSteps(seconds=device, host_seconds=0.02, host_noise=0.1, seed=seed))
+    sizes = grid(1, answer.largest_batch_size)
+    planted = knee_of(lambda size: size / max(0.02, device(size)), sizes, 0.9)
+    assert abs(sizes.index(answer.knee_batch_size) - sizes.index(planted)) <= 1
+
+
 def test_resume_measures_nothing_again(tmp_path):
     first = ask(tmp_path, FakeSteps(seconds=line))
     machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 1.0))

@@ -6,11 +6,19 @@ from typing import Any
 
 from legroom.advisors.memory import description_of
 from legroom.advisors.speed_seen import Seen, gather
-from legroom.advisors.speed_words import compare, noise_note, odd_sizes_note, padding_note, throttle_note
+from legroom.advisors.speed_words import (
+    compare,
+    host_note,
+    noise_note,
+    odd_sizes_note,
+    padding_note,
+    throttle_note,
+)
 from legroom.answers import Answer
 from legroom.errors import NothingMeasured
+from legroom.laws.clocks import fit_steps
 from legroom.laws.sizes import NUM_LAW_SIZES, choose_sizes, grid
-from legroom.laws.speed import SpeedLaw, fit_speed, knee_of
+from legroom.laws.speed import JOIN, SpeedLaw, knee_of
 from legroom.logbook import Logbook
 from legroom.plan import Recommendation
 from legroom.records import SpeedQuestion, StepTime, StepTimes
@@ -67,6 +75,7 @@ def advise_speed(logbook: Logbook, question: SpeedQuestion, largest_because: str
             *description.notes,
             *notes,
             *compare(_with_knee(seen.points, knee, law), knee, baseline["batch_size"], description.num_samples),
+            *host_note(seen.points, law),
             *odd_sizes_note(seen.points),
             *padding_note(seen.padding, law, baseline["batch_size"]),
             *noise_note(seen.points, span),
@@ -102,7 +111,7 @@ def law_of(points: Sequence[StepTime]) -> tuple[SpeedLaw, list[float]]:
     """The law through at most four of the sizes, and its relative errors at the others."""
     seconds = {point.batch_size: point.median_seconds for point in points}
     chosen = choose_sizes(_plain(list(seconds)), lambda size: seconds[size])
-    law = fit_speed([(size, seconds[size]) for size in chosen])
+    law = fit_steps([point for point in points if point.batch_size in chosen])
     errors = [law.seconds(size) / seconds[size] - 1 for size in seconds if size not in chosen]
     doubt = max([law.doubt, *map(abs, errors), *(point.spread for point in points)])
     return replace(law, doubt=doubt), errors
@@ -111,7 +120,7 @@ def law_of(points: Sequence[StepTime]) -> tuple[SpeedLaw, list[float]]:
 def fit_all(points: Sequence[StepTime]) -> SpeedLaw:
     """The law through every size of the grid that was timed: what the knee is read from."""
     plain = _plain(_sizes(points))
-    return fit_speed([(point.batch_size, point.median_seconds) for point in points if point.batch_size in plain])
+    return fit_steps([point for point in points if point.batch_size in plain])
 
 
 def _plain(sizes: Sequence[int]) -> Sequence[int]:
@@ -171,6 +180,8 @@ def _point(point: StepTime, seen: Seen, law: SpeedLaw) -> dict[str, Any]:
         "median_seconds": point.median_seconds,
         "interval": point.interval,
         "spread": point.spread,
+        "device_seconds": point.device_seconds or None,
+        "host_seconds": point.host_seconds or None,
         "num_rounds": point.num_rounds,
         "num_repeats": point.num_repeats,
         "samples_per_second": point.samples_per_second,
@@ -194,9 +205,10 @@ def _prediction(law: SpeedLaw, size: int) -> dict[str, Any]:
 
 
 def _law_words(law: SpeedLaw, held_out: Sequence[float]) -> dict[str, Any]:
+    work = "floor_seconds * (1 + (B / bend)^sharpness)^(1 / sharpness) * exp(correction(ln B))"
     return {
         **asdict(law),
-        "formula": "floor_seconds * (1 + (B / bend)^sharpness)^(1 / sharpness) * exp(correction(ln B))",
+        "formula": f"(host_seconds^{JOIN:.0f} + ({work})^{JOIN:.0f})^(1 / {JOIN:.0f})" if law.host_seconds else work,
         "num_held_out": len(held_out),
         "mean_error": sum(map(abs, held_out)) / len(held_out) if held_out else None,
         "worst_error": max(map(abs, held_out)) if held_out else None,

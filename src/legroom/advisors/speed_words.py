@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from legroom.laws.clocks import waits_for_host
 from legroom.laws.speed import SpeedLaw
 from legroom.records import PaddingSeen, StepTime
 from legroom.units import format_bytes, format_seconds
@@ -53,6 +54,25 @@ def odd_sizes_note(points: Sequence[StepTime]) -> Iterator[str]:
         )
 
 
+def host_note(points: Sequence[StepTime], law: SpeedLaw) -> Iterator[str]:
+    """Where launches set the pace and how much of it the device needs, if both clocks were read."""
+    waiting = [point for point in points if waits_for_host(point)]
+    if not law.host_seconds or not waiting:
+        return
+    last = waiting[-1].batch_size
+    where = f"Up to {last:,} samples" if last < points[-1].batch_size else "At every size timed"
+    works = [point.device_seconds for point in waiting]
+    needs = " to ".join(dict.fromkeys(_milliseconds(seconds) for seconds in (min(works), max(works))))
+    yield (
+        f"{where} the host's launches set the pace: {_milliseconds(law.host_seconds)} ms a step, of which the device "
+        f"needs {needs} ms. torch.compile or CUDA graphs would help there, a faster device would not"
+    )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2g}" if seconds < 0.1 else f"{seconds * 1e3:,.0f}"
+
+
 def padding_note(padding: PaddingSeen | None, law: SpeedLaw, batch_size: int) -> Iterator[str]:
     """How much of the batches is padding, and what other ways to batch would save."""
     if padding is None:
@@ -61,7 +81,8 @@ def padding_note(padding: PaddingSeen | None, law: SpeedLaw, batch_size: int) ->
     if share < LITTLE_PADDING:
         yield "Samples differ in length, but batches hold no padding"
         return
-    work = 1 - law.floor_seconds / max(law.curve(batch_size), law.floor_seconds)
+    fixed = max(law.floor_seconds, law.host_seconds)
+    work = 1 - fixed / max(law.curve(batch_size), fixed)
     saved = {
         "batches of like length": 1 - padding.bucketed_bytes / padding.shuffled_bytes,
         "a budget of bytes a batch": 1 - padding.budget_bytes / padding.shuffled_bytes,

@@ -1,11 +1,14 @@
 """Seconds of a training step by batch size: a floor that bends into a proportion, bent further where caches do so.
 
-    t(B) = floor * (1 + (B / bend)^sharpness)^(1 / sharpness) * exp(correction(ln B))
+    t(B) = (host^16 + work(B)^16)^(1/16), or work(B) where the host's pace is not known
+    work(B) = floor * (1 + (B / bend)^sharpness)^(1 / sharpness) * exp(correction(ln B))
 
-floor: what a step takes however small the batch (launching kernels, the optimizer). bend: the batch at which the work
-of samples weighs as much as the floor. sharpness: 1 is the line a + b*B; large values are max(floor, b*B), as where a
-GPU's kernels hide behind their launches. correction: lines between the sizes measured, through what the curve leaves
-over there, so that the law passes through every one of them; it is what caches and changes of algorithm do.
+host: what the host takes to launch a step, where it was measured apart from the device (`legroom.laws.clocks`); else it
+is part of the floor. floor: what a step takes however small the batch (launching kernels, the optimizer). bend: the
+batch at which the work of samples weighs as much as the floor. sharpness: 1 is the line a + b*B; large values are
+max(floor, b*B), as where a GPU's kernels hide behind their launches. correction: lines between the sizes measured,
+through what the curve leaves over there, so that the law passes through every one of them; it is what caches and
+changes of algorithm do.
 
 The throughput B / t(B) rises to a ceiling; the knee is the smallest batch within a share of the best. The line alone
 is the model of A. Qiao et al., Pollux (OSDI 2021).
@@ -23,6 +26,8 @@ SOFTNESS = 1e-3
 """What a sharpness away from 1 costs in the fit, by its squared logarithm: where the points do not tell, a line."""
 NUM_BENDS, BEYOND = 241, 3.0
 """Bends tried, evenly in ln B, and how far beyond the sizes measured."""
+JOIN = 16.0
+"""How sharply the host's pace turns into the device's: nearly the larger of the two."""
 LEAST_DOUBT = 0.02
 """Half-width of the law's interval at the sizes measured: what a median is known to."""
 
@@ -41,6 +46,8 @@ class SpeedLaw:
     """Sizes the law was fitted from."""
     corrections: tuple[float, ...]
     """Natural logarithm of measured over curve at each of these sizes."""
+    host_seconds: float = 0.0
+    """What the host takes to launch a step; 0 where it was not measured, and then part of the curve."""
     doubt: float = LEAST_DOUBT
     """Half-width of the interval an octave and more from any size measured, as a share: what checks have shown."""
 
@@ -49,10 +56,15 @@ class SpeedLaw:
         shape = np.logaddexp(0.0, self.sharpness * math.log(batch_size / self.bend)) / self.sharpness
         return self.floor_seconds * math.exp(float(shape))
 
-    def seconds(self, batch_size: float) -> float:
-        """Seconds of a step at that batch size."""
+    def work(self, batch_size: float) -> float:
+        """Seconds by curve and correction: of the device alone, where the host's pace is known."""
         correction = np.interp(math.log(batch_size), np.log(self.sizes), self.corrections)
         return self.curve(batch_size) * math.exp(float(correction))
+
+    def seconds(self, batch_size: float) -> float:
+        """Seconds of a step at that batch size."""
+        work, host = self.work(batch_size), self.host_seconds
+        return max(work, host) * (1 + (min(work, host) / max(work, host)) ** JOIN) ** (1 / JOIN) if host else work
 
     def interval(self, batch_size: float) -> tuple[float, float]:
         """Between which a step's seconds should lie."""
@@ -69,7 +81,7 @@ class SpeedLaw:
         return min(abs(math.log2(batch_size / size)) for size in self.sizes)
 
 
-def fit_speed(points: Points) -> SpeedLaw:
+def fit_speed(points: Points, host_seconds: float = 0.0) -> SpeedLaw:
     """The law through the points: the curve by least squares in ln t, the correction through what is left.
 
     >>> law = fit_speed([(1, 2.0), (8, 2.0), (64, 8.0), (512, 64.0)])
@@ -87,6 +99,7 @@ def fit_speed(points: Points) -> SpeedLaw:
         sharpness=sharpness,
         sizes=tuple(size for size, _ in ordered),
         corrections=tuple(float(value) for value in left - left.mean()),
+        host_seconds=host_seconds,
     )
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from legroom.errors import NothingMeasured
+from legroom.laws.clocks import fit_steps
 from legroom.laws.sizes import choose_sizes, grid
-from legroom.laws.speed import fit_speed, knee_of
+from legroom.laws.speed import knee_of
 from legroom.probes.session import Session
 from legroom.probes.size_range import Range, find_range, scout
 from legroom.records import JobDescription, MeasureDevice, MeasurePadding, SpeedQuestion, StepTime
@@ -51,23 +52,23 @@ def _choose(session: Session, question: SpeedQuestion, description: JobDescripti
     """Four sizes for the law, those that check it, and the job's own."""
     sizes, looks = grid(found.low, found.high), dict[int, StepTime]()
 
-    def seconds_at(size: int) -> float:
+    def look(size: int) -> StepTime:
         if size not in looks:
             looks[size] = scout(session, question, size)
-        return looks[size].median_seconds
+        return looks[size]
 
-    chosen = choose_sizes(sizes, seconds_at)
-    knee = _close_in(chosen, sizes, seconds_at, question.share)
+    chosen = choose_sizes(sizes, lambda size: look(size).median_seconds)
+    knee = _close_in(chosen, sizes, look, question.share)
     more = {min(max(description.baseline["batch_size"], found.low), found.high), knee, *odd_sizes(knee, sizes)}
     if question.rule == "utilisation":
         more |= set([size for size in sizes if size & (size - 1) == 0][-NUM_UTILISATION_SIZES:])
     return sorted({*chosen, *more})
 
 
-def _close_in(chosen: list[int], sizes: list[int], seconds_at: Callable[[int], float], share: float) -> int:
+def _close_in(chosen: list[int], sizes: list[int], look: Callable[[int], StepTime], share: float) -> int:
     """The knee by the law; each one foretold is looked at and joins the sizes chosen, until it stays."""
     for _ in range(NUM_LOOKS):
-        law = fit_speed([(size, seconds_at(size)) for size in chosen])
+        law = fit_steps([look(size) for size in chosen])
         knee = knee_of(law.samples_per_second, sizes, share)
         if knee in chosen:
             break

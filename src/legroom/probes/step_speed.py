@@ -4,7 +4,8 @@ import itertools
 import math
 import statistics
 import time
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 
@@ -14,16 +15,20 @@ from legroom.laws.intervals import median_interval
 from legroom.probes.batches import NoBatch
 from legroom.probes.bench import Bench
 from legroom.probes.close_look import flops_of, loads_of, phase_shares
+from legroom.probes.held_step import Held
 from legroom.probes.limits import read_limits
 from legroom.probes.meters import HostMeter
 from legroom.probes.rounds import measure_in_rounds
 from legroom.probes.step_timer import StepTimer, open_timer
 from legroom.records import DeviceLoad, StepTime, StepTimes, TimeSteps
 from legroom.training.batch import move
+from legroom.training.step import Watch
 
 VISIT_SECONDS = 0.1
 """A visit is long against a turn of the scheduler, which on shared cores is 16 ms."""
 MAX_STEPS = 50
+HOST_BOUND, HOST_VISIT_SECONDS, HOST_MAX_STEPS = 1.5, 0.3, 150
+"""Steps up to so many times their launches, and a visit of these: a host's pace varies where a card's does not."""
 MIN_WARM, MAX_WARM, WARM_SECONDS = 3, 30, 0.5
 SETTLED = 1.1
 """Warm-up ends when the last three steps differ by no more than this factor."""
@@ -66,6 +71,7 @@ class Subject:
         self.step_seconds = 0.0
         self.core_seconds = self.wall_seconds = 0.0
         self.num_repeats = self.peak_bytes = self.available_bytes = 0
+        self.held: list[Held] = []
         self._batches: list[Batch] = []
 
     def visit(self) -> float:
@@ -75,7 +81,8 @@ class Subject:
             memory = HostMeter() if self.device.type == "cpu" else None
             self._start_memory(memory)
             self._warm_up(placed)
-            seconds = self._timed(placed, max(1, min(MAX_STEPS, math.ceil(VISIT_SECONDS / self.step_seconds))))
+            seconds = self._timed(placed, self._num_steps())
+            self._hold(placed)
             self._read_memory(memory)
         except (*TOO_MUCH, NoBatch) as error:
             self.outcome = "no_batch" if isinstance(error, NoBatch) else "out_of_memory"
@@ -104,6 +111,25 @@ class Subject:
             times += self.timer.time(lambda: self.step([next(placed)]), 1)
             self.bench.beat("warm-up")
         self.step_seconds = min(times)
+
+    def _hold(self, placed: "itertools.cycle[Batch]") -> None:
+        """Both clocks, by one step."""
+
+        def watched(watch: Watch) -> Callable[[], Any]:
+            step = self.bench.training_step(self.device, self.request.precision, watch)
+            return lambda: step([next(placed)])
+
+        self.held.append(self.timer.both_clocks(watched, self.step_seconds))
+
+    def _num_steps(self) -> int:
+        """As many as fill a visit; more where the host sets the pace."""
+        host_bound = self.step_seconds <= HOST_BOUND * self._host_seconds
+        seconds, most = (HOST_VISIT_SECONDS, HOST_MAX_STEPS) if host_bound else (VISIT_SECONDS, MAX_STEPS)
+        return max(1, min(most, math.ceil(seconds / self.step_seconds)))
+
+    @property
+    def _host_seconds(self) -> float:
+        return _median_known([held.host_seconds for held in self.held])
 
     def _timed(self, placed: "itertools.cycle[Batch]", num_steps: int) -> list[float]:
         cores, wall = time.process_time(), time.perf_counter()
@@ -142,6 +168,8 @@ class Subject:
             batch_size=self.batch_size,
             median_seconds=statistics.median(values),
             interval=median_interval(values),
+            device_seconds=_median_known([held.device_seconds for held in self.held]),
+            host_seconds=self._host_seconds,
             num_rounds=len(values),
             num_repeats=self.num_repeats,
             peak_bytes=self.peak_bytes,
@@ -156,6 +184,12 @@ class Subject:
             return DeviceLoad()
         share = self.core_seconds / (self.wall_seconds * read_limits().num_cores)
         return DeviceLoad(utilisation=min(1.0, share), num_readings=self.num_repeats)
+
+
+def _median_known(values: list[float]) -> float:
+    """The median of those that are not 0; 0 where there is none."""
+    known = [value for value in values if value]
+    return statistics.median(known) if known else 0.0
 
 
 def _settled(times: list[float]) -> bool:

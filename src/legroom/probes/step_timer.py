@@ -1,14 +1,20 @@
 """Times steps on a device to their end: by the host's clock on a CPU, by the device's own events on CUDA."""
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
 
 from legroom.clock import Clock, monotonic
+from legroom.probes.held_step import Held, Watched, cycles_a_second, hold
 
 Step = Callable[[], Any]
+LONG = 3.0
+"""Steps longer than so many times their launches are the card's alone: one need not be held to know it."""
+UNHINDERED = 1.5
+"""Launches up to so many times the fastest did not wait for room in the driver's queue."""
 
 
 class StepTimer(Protocol):
@@ -19,6 +25,10 @@ class StepTimer(Protocol):
 
     def time(self, step: Step, num_steps: int) -> list[float]:
         """Seconds of each step."""
+        ...
+
+    def both_clocks(self, watched: Watched, step_seconds: float) -> Held:
+        """Seconds of the device alone and of the host alone, by one more step where it needs one."""
         ...
 
     def wait(self) -> None:
@@ -41,6 +51,10 @@ class HostTimer:
         """Seconds of each step."""
         return [self._time_one(step) for _ in range(num_steps)]
 
+    def both_clocks(self, watched: Watched, step_seconds: float) -> Held:
+        """Unknown: a host that waits after every step shows one clock only."""
+        return Held()
+
     def wait(self) -> None:
         """Wait until the device has done what it was given; a CPU has."""
         if self.device.type != "cpu":
@@ -59,16 +73,33 @@ class EventTimer:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        self.launch_seconds = math.inf
+        """What the host takes for a step at best, whatever the size."""
+        self._first_launch = math.inf
+        """What it took for the first of the steps timed last, when the card had nothing else to do."""
+        self._cycles = 0.0
 
     def time(self, step: Step, num_steps: int) -> list[float]:
         """Seconds from the end of one step to the end of the next."""
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(num_steps + 1)]  # type: ignore[no-untyped-call]
         marks[0].record()
+        launches = []
         for mark in marks[1:]:
+            started = self.clock()
             step()
+            launches.append(self.clock() - started)
             mark.record()
         self.wait()
+        self._first_launch, self.launch_seconds = launches[0], min(self.launch_seconds, *launches)
         return [first.elapsed_time(second) / 1e3 for first, second in itertools.pairwise(marks)]
+
+    def both_clocks(self, watched: Watched, step_seconds: float) -> Held:
+        """Hold one step, or take the step for the device's own where its launches are a small part of it."""
+        if step_seconds > LONG * self.launch_seconds:
+            free = self._first_launch < UNHINDERED * self.launch_seconds
+            return Held(step_seconds, self._first_launch if free else 0.0)
+        self._cycles = self._cycles or cycles_a_second()
+        return hold(watched, self.launch_seconds, self._cycles, self.clock)
 
     def wait(self) -> None:
         """Wait until the device has done what it was given."""

@@ -57,6 +57,10 @@ class StepTime:
     """Median over rounds; the batch already lies on the device, so loading is no part of it."""
     interval: tuple[float, float] = (0.0, 0.0)
     """Between which the median lies, at 95 %."""
+    device_seconds: float = 0.0
+    """What the device alone needs, without waiting for launches; 0 where unknown, as on a CPU."""
+    host_seconds: float = 0.0
+    """What the host alone needs to launch a step; 0 where unknown."""
     num_rounds: int = 0
     num_repeats: int = 0
     """Steps timed over all rounds."""

@@ -23,12 +23,16 @@ class FakeSteps:
         available_bytes: float = 8e9,
         flops_per_sample: float = 1e6,
         noise: float = 0.0,
+        host_seconds: float = 0.0,
+        host_noise: float = 0.0,
         seed: int = 0,
     ) -> None:
         self.seconds, self.utilisation = seconds, utilisation
         self.bytes_per_sample, self.available_bytes = bytes_per_sample, available_bytes
         self.flops_per_sample, self.noise = flops_per_sample, noise
         """noise: standard deviation of a median, as a share of it."""
+        self.host_seconds, self.host_noise = host_seconds, host_noise
+        """host_seconds: to launch a step, as on a GPU, and the noise of that; 0: one clock only, as on a CPU."""
         self._random = random.Random(seed)
 
     def time(self, request: TimeSteps) -> StepTimes:
@@ -54,10 +58,13 @@ class FakeSteps:
     def _point(self, size: int) -> StepTime:
         if size * self.bytes_per_sample > self.available_bytes:
             return StepTime(batch_size=size, outcome="out_of_memory")
-        seconds = self.seconds(size) * self._random.lognormvariate(0, self.noise)
+        work = self.seconds(size) * self._random.lognormvariate(0, self.noise)
+        seconds = max(work, self._launching()) if self.host_seconds else work
         return StepTime(
             batch_size=size,
             median_seconds=seconds,
+            device_seconds=work if self.host_seconds else 0.0,
+            host_seconds=self._launching() if self.host_seconds else 0.0,
             interval=(seconds * (1 - self.noise), seconds * (1 + self.noise)),
             num_rounds=5,
             num_repeats=25,
@@ -65,3 +72,6 @@ class FakeSteps:
             available_bytes=int(self.available_bytes),
             load=DeviceLoad(utilisation=self.utilisation(size)) if self.utilisation else DeviceLoad(),
         )
+
+    def _launching(self) -> float:
+        return self.host_seconds * self._random.lognormvariate(0, self.host_noise)

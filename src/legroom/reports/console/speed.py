@@ -10,7 +10,7 @@ from legroom.advisors.speed import SpeedAnswer
 from legroom.reports.console.layout import Row, print_remarks, print_rows, print_title
 
 PHASES = ("forward", "backward", "update")
-HEADS = ("batch", "step", "+-", "samples/s", "busy", "memory", "of peak", "F/B/U %", "law", "J/sample")
+HEADS = ("batch", "step", "+-", "device", "samples/s", "busy", "memory", "of peak", "F/B/U %", "law", "J/sample")
 
 
 def print_speed(console: Console, answer: SpeedAnswer) -> None:
@@ -32,9 +32,10 @@ def speed_rows(answer: SpeedAnswer) -> Iterable[Row]:
     law = answer.law
     sizes = ", ".join(f"{size:,}" for size in law["sizes"])
     error = "" if law["mean_error"] is None else f"; off by {law['mean_error']:.1%}, at worst {law['worst_error']:.1%}"
+    host = f"host {_time(law['host_seconds'])}, device's " if law.get("host_seconds") else ""
     yield (
         "law",
-        f"floor {_time(law['floor_seconds'])}, bend at {law['bend']:,.0f}",
+        f"{host}floor {_time(law['floor_seconds'])}, bend at {law['bend']:,.0f}",
         f"from {sizes}{error} at the others",
     )
 
@@ -59,6 +60,7 @@ def _cells(point: dict[str, Any], answer: SpeedAnswer) -> dict[str, str]:
         f"{size:,}{mark}",
         _time(point["median_seconds"]),
         f"{point['spread']:.0%}",
+        _time(point["device_seconds"]) if point.get("device_seconds") else "",
         f"{point['samples_per_second']:,.0f}",
         _share(point["utilisation"]),
         _share(point["memory_utilisation"]),

@@ -142,12 +142,15 @@ def _name(one: SpeedAnswer) -> str:
 
 
 def _points(answer: SpeedAnswer) -> Table:
+    """A row a size; what the device alone needs has a column where it was read."""
+    apart = any(point.get("device_seconds") for point in answer.points)
     return Table(
         name="speed-points",
         title="Every size timed",
         columns=[
             Column(label="batch size"),
             Column(label="step", unit="seconds"),
+            *([Column(label="device alone", unit="seconds")] if apart else []),
             Column(label="samples/s", unit="samples/s"),
             Column(label=epoch_label(answer), unit="seconds"),
             Column(label="busy", unit="share"),
@@ -157,6 +160,7 @@ def _points(answer: SpeedAnswer) -> Table:
             [
                 point["batch_size"],
                 point["median_seconds"],
+                *([point.get("device_seconds")] if apart else []),
                 point["samples_per_second"],
                 epoch_seconds(answer, point["samples_per_second"]),
                 point["utilisation"],

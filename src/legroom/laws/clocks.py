@@ -1,0 +1,70 @@
+"""Which of two clocks sets a step's pace on a GPU: the host that launches its kernels, or the device that runs them.
+
+    t(B) = (host^p + device(B)^p)^(1/p),  p = 16: nearly the larger of the two
+
+host: seconds to launch a step, the same at every batch size, and uneven from moment to moment. device(B): seconds of
+the kernels alone, which repeat to a thousandth. Below the bend t(B) shows the host only and hides the device; so both
+are measured apart, the host's pace is taken from all sizes together, and the curve is fitted to the device's seconds.
+Source: the bound of whichever resource is slower, S. Williams et al., Roofline (CACM 52(4), 2009).
+"""
+
+import statistics
+from collections.abc import Sequence
+
+from legroom.laws.speed import SpeedLaw, fit_speed
+from legroom.records import StepTime
+
+HIDDEN = 1.15
+"""A step that takes longer than so many times its device's seconds waits for the host."""
+ALONE = 1.05
+"""Launched alone, while the device sleeps, a step takes so many times what it takes amid others: 1.03 to 1.11 in seven
+models on an H200."""
+LIKELY = (0.75, 1.3)
+"""Between which a step's seconds lie, as a share of the slower clock's; else something else sets the pace."""
+
+
+def fit_steps(points: Sequence[StepTime]) -> SpeedLaw:
+    """The law through the points: by both clocks where they are known at all of them, else by the steps alone.
+
+    >>> steps = [(1, 0.02, 0.002), (32, 0.02, 0.018), (64, 0.034, 0.034), (256, 0.13, 0.13)]
+    >>> law = fit_steps([
+    ...     StepTime(batch_size=size, median_seconds=step, device_seconds=device, host_seconds=0.021)
+    ...     for size, step, device in steps
+    ... ])
+    >>> round(law.host_seconds, 4), round(law.seconds(8), 4), round(law.seconds(128), 3)
+    (0.02, 0.02, 0.066)
+    """
+    host = host_pace(points)
+    return fit_speed([(point.batch_size, _work(point, host)) for point in points], host_seconds=host)
+
+
+def host_pace(points: Sequence[StepTime]) -> float:
+    """Seconds in which the host launches a step at any size; 0 where that is unknown or explains too little.
+
+    From what launching took at every size and, twice, from the steps that waited for it, which are many in a row: the
+    mean without both extremes, since a slow moment may spoil one of them, and a median of so few would throw half of
+    the others away.
+    """
+    launches = [point.host_seconds / ALONE for point in points if point.host_seconds]
+    if not launches or not all(point.device_seconds for point in points):
+        return 0.0
+    typical, (low, high) = statistics.median(launches), LIKELY
+    if not low < statistics.median(p.median_seconds / max(typical, p.device_seconds) for p in points) < high:
+        return 0.0
+    return _middle([*launches, *2 * [point.median_seconds for point in points if waits_for_host(point)]])
+
+
+def _middle(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    return statistics.fmean(ordered[1:-1] if len(ordered) > 3 else ordered)
+
+
+def waits_for_host(point: StepTime) -> bool:
+    """Whether launches set the pace at that size; not where the device's own seconds are unknown."""
+    return 0 < HIDDEN * point.device_seconds < point.median_seconds
+
+
+def _work(point: StepTime, host: float) -> float:
+    """Seconds of the device: the step's own where the device sets the pace, so that the law passes through it."""
+    hidden = waits_for_host(point) or point.median_seconds < HIDDEN * host
+    return point.device_seconds if host and hidden else point.median_seconds

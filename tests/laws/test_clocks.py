@@ -1,0 +1,92 @@
+"""The host's pace and the device's own seconds, against planted ones."""
+
+import random
+import statistics
+from dataclasses import replace
+
+import pytest
+
+from legroom.advisors.speed import law_of
+from legroom.laws.clocks import ALONE, fit_steps, host_pace, waits_for_host
+from legroom.laws.sizes import grid
+from legroom.laws.speed import fit_speed, knee_of
+from legroom.records import StepTime
+
+SIZES = grid(1, 1024)
+HOST = 0.02
+
+
+def device(size):
+    return 0.005 + 0.00045 * size
+
+
+def timed(seed=0, noise=0.0):
+    """Steps whose launches take another time at every size, as on a host that others use."""
+    chance = random.Random(seed)
+
+    def point(size):
+        seconds = max(HOST * chance.uniform(1 - noise, 1 + noise), device(size))
+        launches = ALONE * HOST * chance.uniform(1 - noise, 1 + noise)
+        return StepTime(batch_size=size, median_seconds=seconds, device_seconds=device(size), host_seconds=launches)
+
+    return [point(size) for size in SIZES]
+
+
+def plain(points):
+    return [replace(point, device_seconds=0.0, host_seconds=0.0) for point in points]
+
+
+def mean_error(law):
+    return statistics.fmean(abs(law.seconds(size) / max(HOST, device(size)) - 1) for size in SIZES)
+
+
+def test_planted_clocks_are_recovered():
+    law, _ = law_of(timed())
+    assert law.host_seconds == pytest.approx(HOST)
+    assert law.floor_seconds == pytest.approx(0.005, rel=0.1)
+    assert mean_error(law) < 0.01
+
+
+def test_an_uneven_host_spoils_the_law_of_both_clocks_far_less_than_that_of_steps_alone():
+    both = statistics.fmean(mean_error(law_of(timed(seed, noise=0.2))[0]) for seed in range(40))
+    alone = statistics.fmean(mean_error(law_of(plain(timed(seed, noise=0.2)))[0]) for seed in range(40))
+    assert both < 0.04
+    assert both < 0.6 * alone
+
+
+def test_an_uneven_host_does_not_move_the_knee():
+    knee = knee_of(lambda size: size / max(HOST, device(size)), SIZES, 0.9)
+    for seed in range(40):
+        law, _ = law_of(timed(seed, noise=0.2))
+        found = knee_of(law.samples_per_second, SIZES, 0.9)
+        assert abs(SIZES.index(found) - SIZES.index(knee)) <= 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_where_the_device_sets_the_pace_the_law_passes_through_the_steps(seed):
+    points = [point for point in timed(seed, noise=0.2) if point.batch_size in (1, 32, 256, 1024)]
+    law = fit_steps(points)
+    assert all(law.seconds(p.batch_size) == pytest.approx(p.median_seconds) for p in points if p.batch_size >= 256)
+
+
+def test_a_step_never_takes_less_than_the_slower_clock():
+    law, _ = law_of(timed(3, noise=0.1))
+    assert all(law.seconds(size) >= max(law.host_seconds, law.work(size)) for size in SIZES)
+    assert all(law.seconds(size) <= 1.05 * max(law.host_seconds, law.work(size)) for size in SIZES)
+
+
+def test_a_size_whose_device_is_unknown_leaves_the_law_of_steps_alone():
+    points = timed()
+    points[0] = replace(points[0], device_seconds=0.0, host_seconds=0.0)
+    assert host_pace(points) == 0.0
+    assert fit_steps(points) == fit_speed([(point.batch_size, point.median_seconds) for point in points])
+
+
+def test_clocks_that_explain_too_little_of_the_steps_are_not_believed():
+    waits_for_more = [replace(point, median_seconds=2 * point.median_seconds) for point in timed()]
+    assert host_pace(waits_for_more) == 0.0
+
+
+def test_one_clock_alone_tells_nothing_of_the_host():
+    assert not any(waits_for_host(point) for point in plain(timed()))
+    assert fit_steps(plain(timed())).host_seconds == 0.0

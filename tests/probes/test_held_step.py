@@ -1,0 +1,139 @@
+"""A step held on a card that is planted: events, sleeps and kernels on one stream, launches on the host's clock."""
+
+import itertools
+
+import pytest
+import torch
+
+from legroom.job import address_of
+from legroom.probes import step_speed
+from legroom.probes.bench import Bench
+from legroom.probes.held_step import Held
+from legroom.probes.step_speed import time_steps
+from legroom.probes.step_timer import EventTimer
+from legroom.records import StepTime, TimeSteps
+from legroom.testing import FakeClock
+
+CYCLES_A_SECOND = 2e9
+PHASES = ("data", "forward", "backward", "update")
+
+
+class FakeCard:
+    """Runs in order what is given to it, each not before the host gave it; its queue may be short."""
+
+    def __init__(self, queue=10**9):
+        self.clock, self.free_at, self.queue, self.ends = FakeClock(), 0.0, queue, []
+
+    def give(self, seconds):
+        self.ends = [end for end in self.ends if end > self.clock()]
+        if len(self.ends) >= self.queue:
+            self.clock.advance(self.ends[-self.queue] - self.clock())
+        self.free_at = max(self.free_at, self.clock()) + seconds
+        self.ends.append(self.free_at)
+
+    def wait(self):
+        self.clock.advance(max(0.0, self.free_at - self.clock()))
+
+    def step(self, device, host, num_kernels=90, waits=False):
+        """A step of that many kernels, in three phases."""
+
+        def watched(watch):
+            def run():
+                for phase in PHASES:
+                    for _ in range(0 if phase == "data" else num_kernels // 3):
+                        self.clock.advance(host / num_kernels)
+                        self.give(device / num_kernels)
+                    if waits and phase == "forward":
+                        self.wait()
+                    watch(phase)
+
+            return run
+
+        return watched
+
+
+@pytest.fixture
+def card(monkeypatch):
+    return plant(FakeCard(), monkeypatch)
+
+
+def plant(card, monkeypatch):
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            self.at = max(card.free_at, card.clock())
+
+        def elapsed_time(self, other):
+            return 1e3 * (other.at - self.at)
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: card.give(cycles / CYCLES_A_SECOND))
+    monkeypatch.setattr(torch.cuda, "synchronize", card.wait)
+    return card
+
+
+def clocks_of(card, watched):
+    """Both clocks as a visit reads them: after steps that were timed."""
+    timer = EventTimer(card.clock)
+    seconds = timer.time(watched(lambda phase: None), 5)
+    return timer.both_clocks(watched, seconds[-1]), seconds[-1]
+
+
+@pytest.mark.parametrize(("device", "host"), [(0.004, 0.02), (0.019, 0.02), (0.03, 0.02)])
+def test_both_planted_clocks_are_read_and_the_slower_is_the_step(card, device, host):
+    held, step = clocks_of(card, card.step(device, host))
+    assert held.device_seconds == pytest.approx(device)
+    assert held.host_seconds == pytest.approx(host)
+    assert step == pytest.approx(max(device, host), rel=0.02)
+
+
+def test_a_step_that_reads_from_the_card_tells_neither_clock(card):
+    held, _ = clocks_of(card, card.step(0.004, 0.02, waits=True))
+    assert held == Held()
+
+
+@pytest.mark.parametrize(("num_kernels", "known"), [(2400, True), (6000, False)])
+def test_each_phase_has_the_queue_for_itself_and_a_full_one_tells_nothing(monkeypatch, num_kernels, known):
+    card = plant(FakeCard(queue=1000), monkeypatch)
+    held, _ = clocks_of(card, card.step(0.004, 0.02, num_kernels=num_kernels))
+    assert held.device_seconds == (pytest.approx(0.004) if known else 0.0)
+
+
+def test_a_step_much_longer_than_its_launches_is_not_held(card):
+    held, step = clocks_of(card, card.step(0.1, 0.02))
+    assert held == Held(step, pytest.approx(0.02))
+
+
+def test_launches_that_wait_for_room_in_the_queue_are_not_taken_for_the_hosts_pace(monkeypatch):
+    card = plant(FakeCard(queue=1000), monkeypatch)
+    timer = EventTimer(card.clock)
+    timer.time(card.step(0.004, 0.02, num_kernels=2400)(lambda phase: None), 5)
+    long = card.step(0.4, 0.02, num_kernels=2400)
+    seconds = timer.time(long(lambda phase: None), 1)
+    assert timer.both_clocks(long, seconds[0]) == Held(seconds[0], 0.0)
+
+
+def test_a_slow_moment_of_the_host_costs_one_visit_only(card):
+    timer, even = EventTimer(card.clock), card.step(0.004, 0.02)
+    timer.time(even(lambda phase: None), 5)
+    assert timer.both_clocks(card.step(0.004, 0.5), 0.02) == Held()
+    assert timer.both_clocks(even, 0.02).device_seconds == pytest.approx(0.004)
+
+
+def test_visits_give_the_medians_of_both_clocks(monkeypatch):
+    readings = itertools.cycle([Held(0.004, 0.02), Held(), Held(0.006, 0.03), Held(0.005, 0.025)])
+    monkeypatch.setattr(
+        step_speed.Subject, "_hold", lambda self, placed: self.held.extend(next(readings) for _ in PHASES)
+    )
+    request = TimeSteps(device="cpu", batch_sizes=(4,), seconds=0.1, min_rounds=1)
+    point = time_steps(request, Bench(address_of("digits"))).points[0]
+    assert (point.device_seconds, point.host_seconds) == (0.005, 0.025)
+
+
+def test_a_cpu_has_one_clock_and_earlier_records_load():
+    request = TimeSteps(device="cpu", batch_sizes=(4,), seconds=0.1, min_rounds=1)
+    point = time_steps(request, Bench(address_of("digits"))).points[0]
+    assert (point.device_seconds, point.host_seconds) == (0.0, 0.0)
+    assert StepTime(batch_size=4, median_seconds=0.1).device_seconds == 0.0

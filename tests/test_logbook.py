@@ -8,9 +8,14 @@ import sys
 
 import pytest
 
+from legroom import api
 from legroom.errors import UsageError
+from legroom.job import JobAddress
+from legroom.laws.ledger import RULES
 from legroom.logbook import FILE_NAME, open_logbook, read_logbook
+from legroom.probes import place
 from legroom.records import Describe, PhasePeaks, RunStarted, StepPeaks
+from legroom.testing import FakeMachine
 
 HEAD = RunStarted(
     run="", job="digits", options={}, digest="d", machine="m", command="memory", legroom_version="0", started_at="now"
@@ -94,6 +99,34 @@ def test_records_of_an_edited_job_or_another_machine_are_not_used(tmp_path, chan
     found, notes = recall(tmp_path, dataclasses.replace(HEAD, **change))
     assert found is None
     assert words in notes[0]
+
+
+@pytest.mark.parametrize("change", [{}, {"rules": RULES + 1}], ids=["as before rules had a number", "by later rules"])
+def test_an_estimate_by_other_rules_is_asked_for_anew(tmp_path, monkeypatch, change):
+    monkeypatch.setattr(place, "read_gpus", lambda: ([], "no driver"))
+    machine = FakeMachine(bytes_per_sample=3e6)
+    first = estimate(tmp_path, machine)
+    path = tmp_path / FILE_NAME
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        made = line.get("entry", {}).get("result", {}).get("estimate", {})
+        if made:
+            made |= {"reserve": made.pop("reserves")}
+            made.pop("rules")
+            made |= change
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    again = estimate(tmp_path, machine)
+    assert again.max_batch_size == first.max_batch_size
+    assert again.seconds > 0
+    assert "rules of another version" in again.notes[0]
+    third = estimate(tmp_path, machine)
+    assert third.seconds == 0, "what was asked anew is known from then on"
+
+
+def estimate(folder, machine):
+    """The largest batch on a card that is not here."""
+    run = api.Run(out=folder, engine=machine, resume=True)
+    return api.memory(JobAddress(text="planted"), card="a100-40gb", run=run)
 
 
 def test_two_writers_are_one_too_many(tmp_path):

@@ -27,7 +27,7 @@ from legroom.probes.gpus import read_gpus
 from legroom.probes.limits import read_limits
 from legroom.probes.loading_question import check_words, loading_question
 from legroom.probes.loading_search import find_loading
-from legroom.probes.place import choose_place
+from legroom.probes.place import check_device, choose_place
 from legroom.probes.speed_question import check_speed_words, speed_question
 from legroom.probes.speed_search import measure_speed
 from legroom.records import (
@@ -105,6 +105,7 @@ def vocabulary(
 def machine(*, device: str = "auto", run: Run | None = None) -> MachineAnswer:
     """What this machine has: cores, memory, GPUs, and how fast they are."""
     run = run or Run()
+    check_device(device)
     limits, (gpus, why_none) = read_limits(), read_gpus()
     places = ["cpu"] if device == "cpu" or not gpus else ["cpu", "cuda"]
     started = monotonic()
@@ -152,8 +153,10 @@ def memory(
         question = memory_question(place, precision, description, run.seed)
         question = replace(question, num_devices=num_devices, effective_batch=effective_batch)
         if rule == "thesis":
-            return keep(session, ask_thesis(session, question, description))
-        return keep(session, ask_memory(session, question, description, place))
+            answer = ask_thesis(session, question, description)
+        else:
+            answer = ask_memory(session, question, description, place)
+        return keep(session, replace(answer, budget_named=place.is_named))
 
 
 def foresee(
@@ -287,7 +290,7 @@ def plan(
     with open_memory_session("plan", address, run, place) as session:
         description = session.describe(run.seed)
         question = replace(memory_question(place, precision, description, run.seed), up_to_data=True)
-        answer = ask_memory(session, question, description, place)
+        answer = replace(ask_memory(session, question, description, place), budget_named=place.is_named)
         made = combine(address, answer)
         path = session.logbook.path.parent / "plan.toml"
         write_plan(made, path)
@@ -313,7 +316,7 @@ def train(
     run = run or Run()
     address = address_of(job, options)
     place = choose_place(device, None, None)
-    planned = read_plan(plan) if plan else None
+    planned = _plan_for(address, plan) if plan else None
     given = {**(_settings_of(planned) if planned else {}), **(settings or {})}
     check_schedule(Settings(**given).schedule)  # what is wrong is told before anything is started
     aim = _parse_target(target) if target else None
@@ -359,6 +362,19 @@ def report_path(job: AnyJob, options: Mapping[str, str] | None = None, out: Path
     from legroom.reports.page import FILE_NAME as REPORT_NAME
 
     return out_folder(address_of(job, options), Run(out=out)) / REPORT_NAME
+
+
+def _plan_for(address: JobAddress, path: Path) -> Plan:
+    """The plan in the file, refused where it is another job's; the same file in another folder is the same job."""
+    plan = read_plan(path)
+    made_for = JobAddress(text=plan.job, options={name: str(value) for name, value in plan.options.items()})
+    if plan.job and not address.is_like(made_for):
+        words = "".join(f" --with {name}={value}" for name, value in plan.options.items())
+        raise UsageError(
+            f"{path} is a plan for {plan.job}{words}, and this run is of {address.text}. "
+            "Name that job and its options before --plan, or change job and options in the plan"
+        )
+    return plan
 
 
 def _settings_of(plan: Plan) -> dict[str, Any]:

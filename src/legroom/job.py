@@ -168,6 +168,16 @@ class JobAddress:
         kept = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in words)
         return kept.strip("-.")[:80] or "job"
 
+    def is_like(self, other: "JobAddress") -> bool:
+        """Whether both name one function with one set of options, wherever file and data lie.
+
+        >>> here = JobAddress(text="/home/me/train.py:small", options={"width": "64", "data": "/home/me/data"})
+        >>> here.is_like(JobAddress(text="/cluster/train.py:small", options={"width": "64"}))
+        True
+        """
+        mine, others = ({**each.options, "data": ""} for each in (self, other))
+        return mine == others and JobAddress(text=self.text).name == JobAddress(text=other.text).name
+
     @property
     def digest(self) -> str:
         """Changes when the job's own file or function does: records of an edited job are not taken for its own.
@@ -221,12 +231,22 @@ def _address_of_text(text: str, options: Mapping[str, str]) -> JobAddress:
         from legroom.workloads import WORKLOADS
 
         if text not in WORKLOADS:
-            known = ", ".join(WORKLOADS)
             raise UsageError(
-                f"{text!r} is no built-in job and no address. "
-                f"Write file.py:function or package.module:function; built-in jobs: {known}"
+                f"{text!r} is {_what(text)}. Write file.py:function or package.module:function; "
+                f"built-in jobs: {', '.join(WORKLOADS)}"
             )
     return JobAddress(text=text, options=options)
+
+
+def _what(text: str) -> str:
+    """What a word is that names no job."""
+    if Path(text).is_dir():
+        return "a folder, no job"
+    if Path(text).is_file():
+        return "a file, but its name does not end in .py"
+    if Path(f"{text}.py").is_file():
+        return f"no job, but there is a file {text}.py"
+    return "no built-in job and no address"
 
 
 def load_job(job: "str | Callable[..., Job] | JobAddress", options: Mapping[str, str] | None = None) -> Job:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from legroom.errors import UsageError
-from legroom.records import Entry, Request, Result, RunStarted, to_json
+from legroom.laws.ledger import RULES
+from legroom.records import Entry, Request, Result, RunStarted, TracedMemory, to_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -181,7 +182,15 @@ def _usable(heads: list[RunStarted], entries: list[Entry], head: RunStarted, not
         notes.append("Records made on another machine were not used again")
     if len(same) < len(same_machine):
         notes.append("Records made before the job's file changed were not used again")
-    return [entry for entry in entries if entry.run in same]
+    found = [entry for entry in entries if entry.run in same]
+    current = [entry for entry in found if not _by_other_rules(entry.result)]
+    if len(current) < len(found):
+        notes.append("Estimates made by the rules of another version of legroom were not used again")
+    return current
+
+
+def _by_other_rules(result: Result) -> bool:
+    return isinstance(result, TracedMemory) and result.estimate.get("rules") != RULES
 
 
 def _now() -> str:

@@ -33,6 +33,16 @@ def format_bytes(num_bytes: float) -> str:
     return f"{num_bytes:.0f} B"
 
 
+def exact_bytes(num_bytes: int) -> str:
+    """Bytes as `format_bytes` writes them where that loses none, else their number: different sizes read differently.
+
+    >>> exact_bytes(17179869184), exact_bytes(17190606602)
+    ('16.0 GiB', '17190606602 B')
+    """
+    text = format_bytes(num_bytes)
+    return text if parse_bytes(text.replace(",", "")) == num_bytes else f"{num_bytes} B"
+
+
 def format_share(part_bytes: float, whole_bytes: float) -> str:
     """A part of some bytes, both in the whole's unit.
 

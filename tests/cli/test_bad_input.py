@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
+
+from legroom.cli import app
+from legroom.cli.common import speaking
 
 JOBS = Path(__file__).parents[1] / "jobs"
 BAD = JOBS / "bad"
@@ -45,6 +50,40 @@ def test_wrong_use_exits_2_with_a_way_forward(legroom, words, message):
     assert ran.code == 2, ran.stderr
     assert message in " ".join(ran.stderr.split())
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["machine", "--device", "gpu"], "There is no device 'gpu'. Known: auto, cpu, cuda"),
+        (["jobs", "--data", "absent"], "--data absent is no folder"),
+        (["loading", "--data", "absent"], "--data absent is no folder"),
+        (["memory", "folder"], "'folder' is a folder, no job. Write file.py:function"),
+        (["memory", "notes.txt"], "'notes.txt' is a file, but its name does not end in .py"),
+        (["memory", "mine"], "'mine' is no job, but there is a file mine.py"),
+    ],
+)
+def test_words_that_name_nothing_are_refused_by_every_command(tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "mine.py").touch()
+    ran = CliRunner().invoke(app, words)
+    assert ran.exit_code == 2, ran.stderr
+    assert message in ran.stderr
+
+
+@pytest.mark.parametrize("words", [["-h"], ["memory", "-h"]])
+def test_the_short_word_for_help_is_known(words):
+    assert CliRunner().invoke(app, words).exit_code == 0
+
+
+@pytest.mark.parametrize(("resumes", "words"), [(True, "--resume goes on"), (False, "Stopped.\n")])
+def test_only_a_command_that_resumes_says_so_when_stopped(capsys, resumes, words):
+    with pytest.raises(typer.Exit) as stopped, speaking(json=False, debug=False, resumes=resumes):
+        raise KeyboardInterrupt
+    assert stopped.value.exit_code == 130
+    assert words in capsys.readouterr().err
 
 
 FAILING = [

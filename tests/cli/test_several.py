@@ -10,8 +10,10 @@ from legroom import api
 from legroom.cli.several import ask_each, values_of, whole_number
 from legroom.errors import DoesNotFit, OutOfMemory, UsageError
 from legroom.job import JobAddress
+from legroom.reports.page import gather_page
 from legroom.reports.sections import to_json_together
 from legroom.testing import FakeMachine
+from legroom.units import parse_bytes
 
 NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
@@ -89,6 +91,20 @@ def test_one_object_holds_all_answers_and_the_table_that_compares_them(tmp_path)
     (table,) = made["tables"]
     assert [row[3] for row in table["rows"]] == [one["max_batch_size"] for one in made["answers"]]
     assert made["seconds"] == sum(one["seconds"] for one in made["answers"])
+
+
+def test_budgets_that_read_alike_are_kept_apart(tmp_path):
+    ask([parse_bytes("1.01GiB"), parse_bytes("1GiB")], tmp_path)
+    assert len(list((tmp_path / "answers").glob("memory-*.json"))) == 2
+    table = next(part.section.tables[0] for part in gather_page(tmp_path).sections if part.question == "memory")
+    assert [row[1] for row in table.rows] == [parse_bytes("1GiB"), parse_bytes("1.01GiB")]
+
+
+def test_an_answer_for_what_is_free_replaces_the_one_before(tmp_path):
+    for num_bytes in (100e6, 200e6):
+        run = api.Run(out=tmp_path, engine=FakeMachine(fixed_bytes=num_bytes))
+        api.memory(JobAddress(text="planted"), device="cpu", run=run)
+    assert len(list((tmp_path / "answers").glob("memory-*.json"))) == 1
 
 
 def test_one_trace_serves_all_caps_of_a_gpu_that_is_not_here(legroom, tmp_path):

@@ -1,5 +1,7 @@
 """`legroom train` as a user runs it: what it prints, how it ends, and that a run goes on where it was broken off."""
 
+import dataclasses
+import io
 import json
 import os
 import shutil
@@ -11,11 +13,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from legroom import api
 from legroom.cli import app
 from legroom.errors import UsageError
+from legroom.reports.console.train import print_train
 from legroom.testing import FakeMachine
 
 JOBS = Path(__file__).parents[1] / "jobs"
@@ -165,6 +169,26 @@ def test_wrong_use_is_refused_with_a_way_forward(tmp_path, more, message):
         api.train("digits", run=api.Run(out=tmp_path, engine=FakeMachine()), **({"device": "cpu"} | more))
     assert message in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_a_plan_for_another_job_is_refused(tmp_path):
+    engine = FakeMachine()
+    _, path = api.plan("digits", device="cpu", run=api.Run(out=tmp_path / "planned", engine=engine))
+    ask(tmp_path / "same", plan=path, num_steps=10)
+    for change in ('job = "/elsewhere/mine.py:job"', 'job = "digits"\noptions = {hidden = 64}'):
+        other = tmp_path / "other.toml"
+        other.write_text(path.read_text().replace('job = "digits"', change))
+        with pytest.raises(UsageError, match=r"is a plan for .* and this run is of digits\. Name that job"):
+            ask(tmp_path / "other", plan=other)
+    run = api.Run(out=tmp_path / "options", engine=engine)
+    api.train("digits", options={"hidden": "64"}, device="cpu", plan=other, num_steps=10, run=run)
+
+
+def test_a_path_is_printed_whole_in_a_narrow_terminal(tmp_path):
+    path = "/".join(["a" * 30] * 4)
+    console = Console(width=60, file=io.StringIO())
+    print_train(console, dataclasses.replace(ask(tmp_path, num_steps=10), checkpoint=path))
+    assert path in "".join(console.file.getvalue().split())
 
 
 @pytest.mark.parametrize(

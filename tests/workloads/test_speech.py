@@ -1,8 +1,10 @@
 """Speech is read from archives and folders, its features are kept, and its spelling is judged letter by letter."""
 
 import io
+import itertools
 import random
 import tarfile
+import time
 import wave
 
 import numpy as np
@@ -11,6 +13,7 @@ import torch
 
 from legroom.errors import UsageError
 from legroom.workloads import speech
+from legroom.workloads.chance import constant_error_rate
 from legroom.workloads.listener import Listener, collapse, ctc_loss, edit_distance, halve
 from legroom.workloads.log_mel import log_mel
 from legroom.workloads.recordings import DIGITS, find_recordings, read_wav
@@ -169,14 +172,45 @@ def test_padding_changes_nothing_of_what_is_heard():
         assert torch.allclose(together[index, :length], alone[0], atol=1e-5)
 
 
-def test_a_silent_model_scores_chance():
+def constant_model(letters):
+    """Says these letters, whatever it hears."""
+    rows = torch.tensor([place for letter in letters for place in (letter, 0)], dtype=torch.long)
+
+    def spell_it(sounds, lengths):
+        said = torch.zeros(len(lengths), max(halve(lengths)), 1 + len(LETTERS))
+        said[:, torch.arange(len(rows)), rows] = 1.0
+        said[:, len(rows) :, 0] = 1.0
+        return said
+
+    return spell_it
+
+
+def test_chance_is_what_the_best_constant_spelling_scores():
     job = speech.job(data="synthetic", hidden=4, layers=1)
-    model = job.model()
-    torch.nn.init.zeros_(model.letters.weight)
-    torch.nn.init.zeros_(model.letters.bias)
-    model.letters.bias.data[0] = 1.0
-    errors, count = job.score.measure(model, pad([job.valid_data()[index] for index in range(20)]))
-    assert errors / count == job.score.chance == 1.0
+    batch = pad([job.valid_data()[index] for index in range(20)])
+    rates = {}
+    for said in ("", "e", "one", "eie", "three"):
+        errors, count = job.score.measure(constant_model(spell(said)), batch)
+        rates[said] = errors / count
+    assert rates[""] == 1.0
+    assert min(rates.values()) == rates["eie"] == pytest.approx(job.score.chance)
+
+
+def test_the_constant_spelling_found_is_the_best_there_is():
+    chance = random.Random(0)
+    for _ in range(5):
+        truths = [bytes(chance.choices((1, 2, 3), k=chance.randint(0, 5))) for _ in range(6)]
+        every = [guess for length in range(6) for guess in itertools.product((1, 2, 3), repeat=length)]
+        best = min(sum(edit_distance(np.array(guess), np.array(list(true))) for true in truths) for guess in every)
+        assert constant_error_rate(truths, 3) == best / sum(map(len, truths))
+
+
+def test_many_long_texts_cost_a_part_of_a_second():
+    chance = random.Random(0)
+    truths = [bytes(chance.choices(range(1, 29), weights=range(28, 0, -1), k=180)) for _ in range(3000)]
+    started = time.process_time()
+    assert 0.7 < constant_error_rate(truths, 28) < 0.9
+    assert time.process_time() - started < 1.0
 
 
 @pytest.mark.parametrize("batches", ["padded", "bucketed"])

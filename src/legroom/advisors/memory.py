@@ -21,6 +21,8 @@ class MemoryAnswer(Answer):
     card: str | None
     """Name of the card in question, where one was named."""
     budget_bytes: int
+    budget_named: bool = True
+    """Whether the memory or the card was named; else the budget is what was free then."""
     max_batch_size: int
     """What memory allows."""
     data_limit: int | None

@@ -42,15 +42,19 @@ Precision = Annotated[str | None, typer.Option(help="fp32, bf16 or fp16. (defaul
 
 
 @contextmanager
-def speaking(*, json: bool, debug: bool) -> Iterator[None]:
-    """Turn errors into a sentence on stderr (and an object on stdout with --json) and an exit code."""
+def speaking(*, json: bool, debug: bool, resumes: bool = True) -> Iterator[None]:
+    """Turn errors into a sentence on stderr (and an object on stdout with --json) and an exit code.
+
+    `resumes`: the command has --resume.
+    """
     try:
         yield
     except LegroomError as error:
         _say(error, str(error), error.details, json=json, debug=debug, facts=error.facts)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        typer.echo("Stopped. What was measured is kept; --resume goes on from there.", err=True)
+        kept = " What was measured is kept; --resume goes on from there." if resumes else ""
+        typer.echo(f"Stopped.{kept}", err=True)
         raise typer.Exit(130) from None
     except (typer.Exit, typer.Abort):
         raise
@@ -79,9 +83,14 @@ def options_of(words: list[str], data: Path | None = None) -> dict[str, str]:
     for word in words:
         if "=" not in word or word.startswith("="):
             raise UsageError(f"--with {word} has no value. Write --with name=value")
+    check_data(data)
+    return dict(word.split("=", 1) for word in words) | ({"data": str(data.resolve())} if data else {})
+
+
+def check_data(data: Path | None) -> None:
+    """Refuse what is no folder of data sets."""
     if data is not None and not data.is_dir():
         raise UsageError(f"--data {data} is no folder. Name the one that holds the data sets")
-    return dict(word.split("=", 1) for word in words) | ({"data": str(data.resolve())} if data else {})
 
 
 def print_json(value: dict[str, Any]) -> None:

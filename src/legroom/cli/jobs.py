@@ -2,14 +2,15 @@
 
 from dataclasses import asdict
 
-from legroom.cli.common import Data, Debug, Json, print_json, speaking
+from legroom.cli.common import Data, Debug, Json, check_data, print_json, speaking
 
 
 def run(data: Data = None, json: Json = False, debug: Debug = False) -> None:
     """Which jobs are built in: their options, number of parameters, and data."""
-    with speaking(json=json, debug=debug):
+    with speaking(json=json, debug=debug, resumes=False):
         from legroom import api
 
+        check_data(data)
         workloads = api.jobs(data)
         if json:
             print_json({"jobs": [asdict(workload) for workload in workloads]})

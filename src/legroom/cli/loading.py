@@ -10,6 +10,7 @@ from legroom.cli import common, several
 def run(
     job: common.JobWord = "digits",
     with_: common.With = [],  # noqa: B006  typer reads the default, nobody appends to it
+    data: common.Data = None,
     device: common.Device = "auto",
     batch_size: Annotated[
         str | None,
@@ -40,7 +41,8 @@ def run(
         from legroom.reports.console.loading import print_loading
         from legroom.reports.console.plan import print_foreseen
 
-        options, sizes = common.options_of(with_), several.values_of("--batch-size", batch_size, several.whole_number)
+        options = common.options_of(with_, data)
+        sizes = several.values_of("--batch-size", batch_size, several.whole_number)
         if dry_run:
             foreseen = api.foresee_loading(job, options=options, device=device, run=api.Run(out=out))
             common.print_answer(several.for_each(foreseen, sizes), print_foreseen, json=json)

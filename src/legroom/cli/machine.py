@@ -7,7 +7,7 @@ def run(
     device: Device = "auto", json: Json = False, timeout: Timeout = 300.0, quiet: Quiet = False, debug: Debug = False
 ) -> None:
     """What does this machine have, and how fast is it?"""
-    with speaking(json=json, debug=debug):
+    with speaking(json=json, debug=debug, resumes=False):
         from legroom import api
         from legroom.reports.console.machine import print_machine
 

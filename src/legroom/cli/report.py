@@ -16,7 +16,7 @@ def run(
     debug: common.Debug = False,
 ) -> None:
     """Write report.html anew from a saved folder. Measures nothing; --json prints all that the page shows."""
-    with common.speaking(json=json, debug=debug):
+    with common.speaking(json=json, debug=debug, resumes=False):
         from legroom import api
 
         page, path = api.report(folder)

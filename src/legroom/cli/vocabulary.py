@@ -22,7 +22,7 @@ def run(
     debug: Debug = False,
 ) -> None:
     """How large is a text's vocabulary by threshold or merges, and what does each cost?"""
-    with speaking(json=json, debug=debug):
+    with speaking(json=json, debug=debug, resumes=False):
         from legroom import api
         from legroom.reports.console.vocabulary import print_vocabulary
 

@@ -22,6 +22,10 @@ from legroom.records.environments import Allocator as Kind
 CATEGORIES = ("weights", "gradients", "optimizer", "activations", "workspace", "other")
 """What bytes can be: "other" is the batch itself and what the allocator cannot hand out."""
 
+RULES = 1
+"""Number of the rules by which traces become estimates. Raise it where a change of them, or of what a record holds,
+would answer otherwise: records made by other rules are then traced anew. The first records have no number."""
+
 BLOCK_BYTES = 512
 """PyTorch's CUDA allocator rounds each block up to this."""
 
@@ -95,7 +99,7 @@ class MemoryEstimate:
     def as_record(self) -> dict[str, Any]:
         """Plain values for JSON."""
         laws = {"train": _law_record(self.train), "evaluation": self.evaluation and _law_record(self.evaluation)}
-        rest = {"method": self.method, "reason": self.reason, "seconds": round(self.seconds, 3)}
+        rest = {"rules": RULES, "method": self.method, "reason": self.reason, "seconds": round(self.seconds, 3)}
         rest["reserves"] = {kind: [list(point) for point in found.points] for kind, found in self.reserves.items()}
         return laws | rest | {"batch_sizes": list(self.batch_sizes), "notes": list(self.notes)}
 
@@ -110,7 +114,7 @@ class MemoryEstimate:
             batch_sizes=(record["batch_sizes"][0], record["batch_sizes"][1]),
             notes=tuple(record["notes"]),
             seconds=record["seconds"],
-            reserves={kind: _read_reserve(points) for kind, points in record.get("reserves", {}).items()},
+            reserves={kind: _read_reserve(points) for kind, points in record["reserves"].items()},
         )
 
 

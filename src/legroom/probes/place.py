@@ -27,10 +27,15 @@ class Place:
     """The card's name in our table, where one was named."""
 
 
-def choose_place(device: str, memory: int | str | None, card: str | None) -> Place:
-    """The place the user's words mean on this machine."""
+def check_device(device: str) -> None:
+    """Refuse a word that names no device."""
     if device not in ("auto", "cpu", "cuda"):
         raise UsageError(f"There is no device {device!r}. Known: auto, cpu, cuda")
+
+
+def choose_place(device: str, memory: int | str | None, card: str | None) -> Place:
+    """The place the user's words mean on this machine."""
+    check_device(device)
     if memory is not None and card is not None:
         raise UsageError("--memory and --card both say how much memory there is; give one")
     if card is not None and device == "cpu":

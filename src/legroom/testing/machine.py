@@ -8,6 +8,7 @@ from typing import Any
 from legroom.engines.base import Listen, Worker, ignore
 from legroom.errors import OutOfMemory
 from legroom.job import JobAddress, Settings
+from legroom.laws.ledger import RULES
 from legroom.records import (
     CardMemory,
     Describe,
@@ -207,8 +208,8 @@ class FakeMachine:
             "parts": {"weights": [self.fixed_bytes, 0.0], "activations": [0.0, self.bytes_per_sample]},
         }
         evaluation = {**backward, "bytes_per_sample": self.evaluation_share * self.bytes_per_sample}
-        rest = {"method": "fake", "reason": "", "batch_sizes": [8, 16], "notes": [], "seconds": 0.1}
-        return {"train": [backward], "evaluation": [evaluation], **rest}
+        rest = {"rules": RULES, "method": "fake", "reason": "", "batch_sizes": [8, 16], "notes": [], "seconds": 0.1}
+        return {"train": [backward], "evaluation": [evaluation], "reserves": {}, **rest}
 
     def _description(self) -> JobDescription:
         largest = int(self.bytes_per_sample / 10)

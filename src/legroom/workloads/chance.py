@@ -1,11 +1,17 @@
 """What models that learned nothing score: the floor that a score should be read against."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from legroom.laws.padding import padded_lengths
 from legroom.workloads.pairs import Pairs
 from legroom.workloads.ragged import PAD
+
+BEAM, NUM_FREQUENT, PATIENCE, LOOKED_AT_LETTERS = 4, 12, 3, 4096
+"""Spellings kept, letters tried, lengths without a gain, and letters of the texts looked at."""
 
 
 def constant_accuracies(train: Pairs, valid: Pairs) -> dict[str, float]:
@@ -52,3 +58,44 @@ def unigram_loss(train: npt.NDArray[np.integer], valid: npt.NDArray[np.integer],
     counts = np.bincount(train, minlength=num_codes) + 1
     told = np.bincount(valid, minlength=num_codes)
     return float(-(told * np.log(counts / counts.sum())).sum() / told.sum())
+
+
+def constant_error_rate(truths: Sequence[bytes], num_letters: int) -> float:
+    """Least character error rate that one spelling, said of all, was found to have; letters are 1 to `num_letters`.
+
+    A beam search: spellings grow by a letter at a time, their tables of edit distances by a row. Of a set with many
+    different texts some are looked at, so that it costs no more than a fifth of a second.
+
+    >>> words = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    >>> round(constant_error_rate([bytes(ord(letter) - 96 for letter in word) for word in words], 26), 3)
+    0.7
+    """
+    texts = _some_of(Counter(truths))
+    longest = max(map(len, texts), default=0)
+    if not longest:
+        return 1.0
+    padded = np.array([list(text.ljust(longest, b"\0")) for text in texts], np.uint8)
+    ends, weights = np.array([len(text) for text in texts]), np.array(list(texts.values()))
+    frequent = np.argsort(-np.bincount(padded.ravel(), minlength=1 + num_letters)[1:])[:NUM_FREQUENT] + 1
+    differs = padded != frequent[:, None, None].astype(np.uint8)
+    places = np.arange(longest + 1, dtype=np.int16)
+    tables = np.broadcast_to(places, (1, len(texts), longest + 1))
+    fewest, at_length = int(ends @ weights), 0
+    for length in range(1, longest + 1):
+        changed = np.minimum(tables[:, None, :, 1:] + 1, tables[:, None, :, :-1] + differs)
+        changed = np.concatenate([np.full((*changed.shape[:3], 1), length, np.int16), changed], axis=3)
+        grown = (np.minimum.accumulate(changed - places, axis=3) + places).reshape(-1, len(texts), longest + 1)
+        errors = grown[:, np.arange(len(texts)), ends] @ weights
+        tables = grown[np.argsort(errors, kind="stable")[:BEAM]]
+        if errors.min() < fewest:
+            fewest, at_length = int(errors.min()), length
+        elif length - at_length >= PATIENCE:
+            break
+    return fewest / int(ends @ weights)
+
+
+def _some_of(counts: Counter[bytes]) -> dict[bytes, int]:
+    """Texts, spread over the set, of so many letters together that they are searched quickly, with their counts."""
+    num_letters = sum(map(len, counts))
+    every = max(1, num_letters // LOOKED_AT_LETTERS)
+    return dict(list(counts.items())[::every])

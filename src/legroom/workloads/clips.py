@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from legroom.workloads.folders import Sample
-from legroom.workloads.photos import ENDINGS, decoder
+from legroom.workloads.folders import Sample, list_frames
+from legroom.workloads.photos import decoder
 from legroom.workloads.skips import Skips, first_readable
 
 LEAST_SIDE = 0.8
@@ -116,16 +116,6 @@ class DrawnClips:
         places = [(index * 37 + 3 * frame * np.sin(angle), index * 53 + 3 * frame * np.cos(angle)) for frame in frames]
         corners = [(int(y) % room, int(x) % room) for y, x in places]
         return torch.stack([self.texture[:, y : y + self.size, x : x + self.size] for y, x in corners])
-
-
-def is_clip(path: Path) -> bool:
-    """Whether it is an array, or a folder with a frame in it."""
-    return path.suffix == ".npy" or (path.is_dir() and bool(list_frames(path)))
-
-
-def list_frames(folder: Path) -> list[Path]:
-    """The frames of a folder in order."""
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in ENDINGS)
 
 
 def scene(name: str) -> str:

@@ -1,6 +1,7 @@
 """Class folders: which samples lie in them, and which of those are held out."""
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ HELD_OUT = ("val", "valid", "validation", "test")
 """Folders beside `train` that are held out, in this order."""
 ONE_IN = 5
 """Of samples in one folder, this one is held out."""
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
+"""Of files with a picture."""
 
 Sample = tuple[Path, int]
 """Where it lies, and the number of its class."""
@@ -34,10 +37,10 @@ def read_folders(
     Else one in five is held out by the hash of its class and name, so that it stays out wherever the folder lies and
     whatever is added. Samples that `group` gives one name stay together.
     """
-    held_out = next((root / name for name in HELD_OUT if (root / name).is_dir()), None)
-    if (root / "train").is_dir() and held_out is not None:
-        classes = _classes(root / "train", kind)
-        train, valid = (_list(place, classes, is_sample, kind) for place in (root / "train", held_out))
+    train_root, held_out = _parts(root)
+    if held_out is not None:
+        classes = _classes(train_root, kind)
+        train, valid = (_list(place, classes, is_sample, kind) for place in (train_root, held_out))
         return ClassFolders(classes, train, valid)
     classes = _classes(root, kind)
     samples = _list(root, classes, is_sample, kind)
@@ -46,6 +49,28 @@ def read_folders(
     if not all(parts):
         raise UsageError(f"{str(root)!r} has {len(samples)} {kind}s, too few to hold out one in {ONE_IN}")
     return ClassFolders(classes, *parts)
+
+
+def has_folders(root: Path, is_sample: Callable[[Path], bool]) -> bool:
+    """Whether class folders lie there, each with a sample; of each no more is looked at than the first."""
+    place, _ = _parts(root)
+    names = _class_names(place)
+    return len(names) >= 2 and all(_holds(place / name, is_sample) for name in names)
+
+
+def is_photo(path: Path) -> bool:
+    """Whether its name is that of a picture."""
+    return path.suffix.lower() in ENDINGS
+
+
+def is_clip(path: Path) -> bool:
+    """Whether it is an array, or a folder with a frame in it."""
+    return path.suffix == ".npy" or (path.is_dir() and _holds(path, is_photo))
+
+
+def list_frames(folder: Path) -> list[Path]:
+    """The frames of a clip in order."""
+    return sorted(filter(is_photo, folder.iterdir()))
 
 
 def is_held_out(name: str) -> bool:
@@ -68,8 +93,24 @@ def list_files(paths: Iterable[Path]) -> bytes:
     return "\n".join(f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in found).encode()
 
 
+def _parts(root: Path) -> tuple[Path, Path | None]:
+    """Where the classes to train on lie, and those held out; None where they lie together."""
+    held_out = next((root / name for name in HELD_OUT if (root / name).is_dir()), None)
+    apart = (root / "train").is_dir() and held_out is not None
+    return (root / "train", held_out) if apart else (root, None)
+
+
+def _holds(folder: Path, is_sample: Callable[[Path], bool]) -> bool:
+    with os.scandir(folder) as entries:  # not listed in full: a class may have a thousand files
+        return any(is_sample(Path(entry)) for entry in entries)
+
+
+def _class_names(root: Path) -> list[str]:
+    return sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
 def _classes(root: Path, kind: str) -> list[str]:
-    names = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    names = _class_names(root)
     if len(names) < 2:
         raise UsageError(
             f"{str(root)!r} has {len(names)} class folders; a folder for each class with its {kind}s in it is needed, "

@@ -9,9 +9,8 @@ from legroom.errors import UsageError
 from legroom.job import Job, Score, Settings
 from legroom.workloads.classifiers import count_correct, mean_loss
 from legroom.workloads.files import SYNTHETIC, find_folder
-from legroom.workloads.folders import ClassFolders, Sample, most_frequent_share, read_folders
+from legroom.workloads.folders import ClassFolders, Sample, is_photo, most_frequent_share, read_folders
 from legroom.workloads.photo_data import FilesOnDisk, Photos, keep_decoded, make_photos
-from legroom.workloads.photos import ENDINGS
 from legroom.workloads.pictures import Normalised
 from legroom.workloads.resnet import LAYERS, named_resnet
 
@@ -78,7 +77,7 @@ def job(
 def read_images(data: str, images: str) -> ClassFolders:
     """The samples of the folder, and which are held out."""
     root = find_folder(data, images, contents=f"the images of {images}")
-    return read_folders(root, lambda path: path.suffix.lower() in ENDINGS, "image")
+    return read_folders(root, is_photo, "image")
 
 
 def make_network(name: str, num_classes: int) -> Callable[[], nn.Module]:

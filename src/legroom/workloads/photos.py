@@ -8,7 +8,6 @@ import torch
 
 from legroom.errors import UsageError
 
-ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 CENTRE_SHARE = 0.875
 """Side of the crop that is judged, as a share of the shorter side: the usual 224 of 256."""
 

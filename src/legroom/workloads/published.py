@@ -1,6 +1,7 @@
 """The data sets of the built-in jobs: what their files are called and where they are published."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 IDX_FILES = tuple(
     f"{part}-{what}-ubyte" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")
@@ -17,6 +18,8 @@ class Published:
     """In the folder of data sets."""
     names: tuple[tuple[str, ...], ...] = ()
     """Of each file the names it may have; none where any files in the folder will do."""
+    layout: Literal["", "photos", "clips", "recordings"] = ""
+    """How files of any name lie, where `names` tells none."""
     num_bytes: tuple[int | None, ...] = ()
     """Of each first name's file, where that is known."""
     at: str = ""
@@ -90,16 +93,19 @@ PUBLISHED = {
     "caltech101-10": Published(
         title="ten classes of Caltech-101, or any class folders",
         folder="caltech101-10",
+        layout="photos",
         at="https://data.caltech.edu/records/mzrjq-6wc02",
     ),
     "ucf101": Published(
         title="UCF-101 as frames, or any class folders",
         folder="ucf101",
+        layout="clips",
         at="https://www.crcv.ucf.edu/data/UCF101.php",
     ),
     "spoken-digits": Published(
         title="Free Spoken Digit Dataset",
         folder="spoken-digits",
+        layout="recordings",
         at="https://github.com/Jakobovski/free-spoken-digit-dataset",
     ),
 }

@@ -2,6 +2,7 @@
 
 import io
 import lzma
+import os
 import re
 import tarfile
 import wave
@@ -66,6 +67,14 @@ def find_recordings(data: str, folder: str) -> Recordings:
         f"There is no {ARCHIVES[0]} in {str(root)!r}, and no WAV file with its words{flac}. "
         f"Recordings are published at {PUBLISHED_AT}. {WAY_FORWARD}"
     )
+
+
+def has_recordings(root: Path) -> bool:
+    """Whether an archive, spoken digits or LibriSpeech's parts lie right there; no other folder is searched."""
+    if any((root / name).is_file() for name in ARCHIVES) or any(map(DIGIT_NAME.fullmatch, os.listdir(root))):
+        return True
+    transcripts = (path for part in ("train", "dev", "test") for path in root.glob(f"{part}-*/*/*/*.trans.txt"))
+    return any(next(path.parent.glob("*.wav"), None) for path in transcripts)
 
 
 def _in_archive(path: Path, content: bytes) -> Iterator[Recording]:

@@ -33,6 +33,11 @@ class Sounds(Dataset[Sound]):
     def __len__(self) -> int:
         return len(self.rows)
 
+    def truths(self) -> list[bytes]:
+        """The letters of each, a byte a letter."""
+        starts = self.arrays["letter_starts"]
+        return [self.arrays["letters"][starts[row] : starts[row + 1]].tobytes() for row in self.rows]
+
     def __getitem__(self, index: int) -> Sound:
         row, arrays = self.rows[index], self.arrays
         features = arrays["features"][arrays["starts"][row] : arrays["starts"][row + 1]]

@@ -8,9 +8,9 @@ from torch import nn
 from legroom.errors import UsageError
 from legroom.job import Job, Score, Settings
 from legroom.workloads.classifiers import count_correct, mean_loss
-from legroom.workloads.clips import ClipFiles, Clips, DrawnClips, is_clip, scene
+from legroom.workloads.clips import ClipFiles, Clips, DrawnClips, scene
 from legroom.workloads.files import SYNTHETIC, find_folder
-from legroom.workloads.folders import most_frequent_share, read_folders
+from legroom.workloads.folders import is_clip, most_frequent_share, read_folders
 from legroom.workloads.pictures import Normalised
 from legroom.workloads.resnet import ResNet
 

@@ -21,6 +21,8 @@ def print_title(console: Console, answer: Answer, circumstances: str) -> None:
 def print_rows(console: Console, rows: Iterable[Row]) -> None:
     """Name, value and remark, aligned."""
     table = Table.grid(padding=(0, 2))
+    for _ in ("name", "value", "remark"):
+        table.add_column(overflow="fold")  # a path that is cut short names no file
     for name, value, remark in rows:
         table.add_row(escape(name), f"[bold]{escape(value)}[/bold]", f"[dim]{escape(remark)}[/dim]")
     console.print(table)

@@ -23,14 +23,19 @@ def print_train(console: Console, answer: TrainAnswer) -> None:
     """What the run came to, and how it got there."""
     print_title(console, answer, answer.device)
     print_rows(console, train_rows(answer))
+    if answer.evaluations:
+        _print_evaluations(console, answer.evaluations)
+    print_remarks(console, answer)
+
+
+def _print_evaluations(console: Console, evaluations: Sequence[Any]) -> None:
     table = Table("update", "epoch", "seconds", "training loss", "validation loss", "score", title_justify="left")
-    for found in _thinned(answer.evaluations):
+    for found in _thinned(evaluations):
         values = [found["train_loss"], found["loss"], found["score"]]
         cells = ["" if value is None else f"{value:.5g}" for value in values]
         table.add_row(f"{found['step']:,}", f"{found['epoch']:.4g}", f"{found['seconds']:.1f}", *cells)
     console.print()
     console.print(table)
-    print_remarks(console, answer)
 
 
 def train_rows(answer: TrainAnswer) -> Iterable[Row]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from legroom.advisors.memory import MemoryAnswer
 from legroom.reports.console.memory import memory_rows
 from legroom.reports.sections.base import Axis, Column, Figure, Mark, Section, Series, Table
-from legroom.units import format_bytes
+from legroom.units import exact_bytes, format_bytes
 
 PHASES = ("data", "forward", "backward", "update", "evaluation", "reserved")
 
@@ -27,7 +27,8 @@ def section(answer: MemoryAnswer, others: Sequence[MemoryAnswer] = ()) -> Sectio
 def circumstances(answer: MemoryAnswer) -> tuple[object, ...]:
     """What tells this answer from others of the same question."""
     place = answer.card or answer.device
-    return place, format_bytes(answer.budget_bytes), answer.settings.get("precision", ""), answer.estimate
+    budget = exact_bytes(answer.budget_bytes) if answer.budget_named else "free"
+    return place, budget, answer.settings.get("precision", ""), answer.estimate
 
 
 def _summary(answer: MemoryAnswer) -> str:

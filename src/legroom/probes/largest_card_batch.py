@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from legroom.errors import UsageError
-from legroom.laws.memory import UNBOUNDED, Line, MemoryLaw, fit_memory
+from legroom.laws.memory import Line, MemoryLaw, fit_memory
+from legroom.probes.gaps import leaves_gaps, narrow
 from legroom.probes.largest_batch import SMALLEST, ceilings, measure_typical, smallest_of_all
-from legroom.probes.proofs import Aim, prove
+from legroom.probes.proofs import Aim, prove, within
 from legroom.probes.session import Session
 from legroom.records import CardMemory, JobDescription, MemoryQuestion, ReadCard
 from legroom.units import format_bytes
@@ -21,16 +22,8 @@ NEAR = 0.93
 FURTHEST = 40
 """A third size is at most this many times the second: from 34 samples nobody foretells 1,600."""
 STEP_BYTES = 8 * 2**20
-SPARE_BYTES = 24 * 2**20
-SPARE_SHARE = 0.004
-"""Left free by the first proof: growing segments take memory in steps of 2 and 20 MiB."""
 GOOD_GAP = 0.02
 RETREAT = 0.985
-BACK = 0.95
-"""Share of a size that did not run to try next."""
-GAPS = 1.06
-"""Reserved over handed out near the limit from which blocks leave gaps: 1.03 at most in networks of many small blocks,
-1.1 and more in those of few huge ones."""
 
 
 def find_largest_card_batch(session: Session, question: MemoryQuestion, description: JobDescription) -> None:
@@ -40,7 +33,7 @@ def find_largest_card_batch(session: Session, question: MemoryQuestion, descript
     if description.uneven:
         measure_typical(session, question, points)
     law, seen = fit_memory(points), points[-1][0]
-    share = _within(question.budget_bytes)
+    share = within(question.budget_bytes)
     training = Aim(
         law, seen=seen, ceiling=ceiling, failed=failed, good_gap=GOOD_GAP, shares=(share, share), retreat=RETREAT
     )
@@ -48,67 +41,9 @@ def find_largest_card_batch(session: Session, question: MemoryQuestion, descript
     evaluating = Aim(
         evaluation, seen=seen, ceiling=eval_ceiling, failed=None, good_gap=0.2, shares=(0.85, 0.8), retreat=0.9
     )
-    if failed is not None or (_leaves_gaps(points[-1][1]) and training.aim(question.budget_bytes) < ceiling):
-        question = _narrow(session, question, training)
+    if failed is not None or (leaves_gaps(points[-1][1]) and training.aim(question.budget_bytes) < ceiling):
+        question = narrow(session, question, training)
     prove(session, question, training, evaluating)
-
-
-def _leaves_gaps(phases: Mapping[str, int]) -> bool:
-    """Whether much of what torch holds cannot be handed out."""
-    return phases["reserved"] > GAPS * max(value for name, value in phases.items() if name != "reserved")
-
-
-def _narrow(session: Session, question: MemoryQuestion, training: Aim) -> MemoryQuestion:
-    """Close in on the largest size that runs without retries, and on the allocator that runs it, all in one process.
-
-    Models with few huge blocks leave gaps that no law of the batch foresees. A word LSTM's logits do so in segments
-    that grow, and less in fixed ones: 524 against 568 in 8 GiB.
-    """
-    low = min(training.seen, training.failed - 1)
-    high = training.failed if training.blind else training.aim(question.budget_bytes) + 1
-    fixed = replace(question, allocator="default")
-    most = min(_most_in_fixed(session, fixed, int(BACK * low)), training.ceiling)
-    if most > low:
-        session.warm(fixed.request(most, proof=True).environment or {})
-        if low < most < high and _runs(session, question, most):
-            low = most
-        elif _runs(session, fixed, most):
-            training.trusted, training.failed = most, UNBOUNDED
-            return fixed
-        high = min(high, most) if low < most else high
-    training.trusted, training.failed = _close_in(session, question, low, high)
-    return question
-
-
-def _most_in_fixed(session: Session, fixed: MemoryQuestion, size: int) -> int:
-    """The largest size in fixed segments, by what one size takes from the card: it grows in proportion; 0 if unknown.
-
-    535 samples of a word LSTM took 7.508 of 8 GiB, so 568 are expected: 568 ran, and 572 did not.
-    """
-    peaks = session.peaks(fixed.request(size, num_steps=NUM_STEPS, anew=True)) if size else None
-    if peaks is None or peaks.outcome != "measured":
-        return 0
-    return int(size * _within(fixed.budget_bytes) * fixed.budget_bytes / peaks.phase_bytes["reserved"])
-
-
-def _within(budget_bytes: int) -> float:
-    """Share of the budget that a first proof may take."""
-    return 1 - max(SPARE_SHARE, SPARE_BYTES / budget_bytes)
-
-
-def _close_in(session: Session, question: MemoryQuestion, low: int, high: int) -> tuple[int, int]:
-    """A size that runs and one that does not, a hundredth apart; in one process: a second a size, not ten."""
-    while low > 1 and not _runs(session, question, low):
-        low, high = int(BACK * low), low
-    while high - low > max(1, GOOD_GAP / 2 * low):
-        middle = (low + high) // 2
-        low, high = (middle, high) if _runs(session, question, middle) else (low, middle)
-    return low, high
-
-
-def _runs(session: Session, question: MemoryQuestion, size: int) -> bool:
-    session.progress(f"trying {size:,}", 0.7)
-    return session.peaks(question.request(size, num_steps=NUM_STEPS, anew=True)).outcome == "measured"
 
 
 def read_budget(session: Session, question: MemoryQuestion, description: JobDescription) -> MemoryQuestion:

@@ -8,8 +8,16 @@ from legroom.probes.session import Session
 from legroom.records import MemoryQuestion
 
 MAX_PROOFS = 5
+SPARE_BYTES = 24 * 2**20
+SPARE_SHARE = 0.004
+"""Left free of a card by the first proof: growing segments take memory in steps of 2 and 20 MiB."""
 FURTHEST = 16
 """A law is not trusted further than this many times the largest size that ran."""
+
+
+def within(budget_bytes: int) -> float:
+    """Share of a card's budget that a first proof may take."""
+    return 1 - max(SPARE_SHARE, SPARE_BYTES / budget_bytes)
 
 
 def prove(session: Session, question: MemoryQuestion, training: "Aim", evaluating: "Aim") -> None:

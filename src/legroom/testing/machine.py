@@ -152,16 +152,18 @@ class FakeMachine:
             "evaluation": self.fixed_bytes + self.evaluation_share * slope * request.batch_size,
         }
         in_proportion = self._in_proportion(request)
+        asks_again = self.retries_from is not None and request.batch_size >= self.retries_from and not in_proportion
         if request.device != "cpu":
-            phases["reserved"] = in_proportion or max(phases.values()) + self.reserve_bytes
+            # Asked again, it has given back what it held beyond the storages themselves.
+            more = 0.0 if asks_again else self.reserve_bytes
+            phases["reserved"] = in_proportion or max(phases.values()) + more
             self._refuse(phases["reserved"], request.cap_bytes)
         if request.eval_batch_size is not None:
             phases["large_evaluation"] = self.fixed_bytes + self.evaluation_share * slope * request.eval_batch_size
         self._refuse(max(phases.values()), self.limit_bytes)
         noisy = {name: int(value + self._random.uniform(0, self.noise_bytes)) for name, value in phases.items()}
-        retried = self.retries_from is not None and request.batch_size >= self.retries_from and not in_proportion
         return PhasePeaks(
-            outcome="retried" if retried else "measured",
+            outcome="retried" if asks_again else "measured",
             phase_bytes=noisy,
             num_repeats=request.num_steps,
             step_seconds=0.01,

@@ -201,31 +201,36 @@ def describe(row: Mapping[str, Any]) -> str:
     """A row for people."""
     if "error" in row:
         return f"{row['model']:16} {row['error']}"
-    found, plain = score(row), score_plain(row)
+    found = score(row)
     sizes = ", ".join(map(str, found["law_sizes"]))
     return (
         f"{row['model']:16} {len(row['points']):2} sizes to {row['points'][-1]['batch_size']:5}  from {sizes:22} "
         f"mean {found['mean']:6.1%}  worst {found['worst']:6.1%}  knee {found['knee']:5} (true {found['true_knee']:5})"
-        f"  noise {found['noise']:5.1%}  {row['run_seconds']:5.1f} s  {describe_clocks(row, found)}"
-        f"  plain: mean {plain['mean']:6.1%}  worst {plain['worst']:6.1%}  knee {plain['knee']:5}"
+        f"  noise {found['noise']:5.1%}  {row['run_seconds']:5.1f} s{describe_clocks(row, found)}"
     )
 
 
 def describe_clocks(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     """What is known of the host's pace, and whether its launches timed apart agree with steps that wait for them."""
-    points = points_of(row)
+    points, plain = points_of(row), score_plain(row)
     num_known = sum(point.device_seconds > 0 for point in points)
-    shares = [p.median_seconds / p.host_seconds for p in points if p.host_seconds and waits_for_host(p)]
+    if not num_known:
+        return ""
+    shares = [p.median_seconds / p.host_seconds for p in points if p.host_seconds and waits_for_host(p, p.host_seconds)]
     launches = f", launches {statistics.median(shares):.2f}" if shares else ""
-    return f"host {found['host'] * 1e3:.1f} ms, device known at {num_known} of {len(points)}{launches}"
+    return (
+        f"  host {found['host'] * 1e3:.1f} ms, device known at {num_known} of {len(points)}{launches}"
+        f"  plain: mean {plain['mean']:6.1%}  worst {plain['worst']:6.1%}  knee {plain['knee']:5}"
+    )
 
 
 def print_totals(rows: Sequence[Mapping[str, Any]]) -> None:
     """Over all models."""
     if not rows:
         return
-    for name, judge in (("both clocks", score), ("plain", score_plain)):
-        print_total(name, [judge(row) for row in rows])
+    print_total("legroom", [score(row) for row in rows])
+    if any(point.device_seconds for row in rows for point in points_of(row)):
+        print_total("plain", [score_plain(row) for row in rows])
 
 
 def print_total(name: str, found: Sequence[Mapping[str, Any]]) -> None:

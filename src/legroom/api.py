@@ -369,10 +369,9 @@ def _plan_for(address: JobAddress, path: Path) -> Plan:
     plan = read_plan(path)
     made_for = JobAddress(text=plan.job, options={name: str(value) for name, value in plan.options.items()})
     if plan.job and not address.is_like(made_for):
-        words = "".join(f" --with {name}={value}" for name, value in plan.options.items())
         raise UsageError(
-            f"{path} is a plan for {plan.job}{words}, and this run is of {address.text}. "
-            "Name that job and its options before --plan, or change job and options in the plan"
+            f"{path} is a plan for {made_for.words}, and this run is of {address.words}. "
+            "Name the plan's job and options, or change them in the plan"
         )
     return plan
 

@@ -50,8 +50,9 @@ def ask_memory(session: Session, question: MemoryQuestion, description: JobDescr
         question = read_budget(session, question, description)
         _find_on_card(session, question, description)
     if question.effective_batch is not None:
-        largest = advise_memory(session.logbook, replace(question, effective_batch=None)).max_batch_size
-        prove_accumulation(session, question, largest)
+        found = advise_memory(session.logbook, replace(question, effective_batch=None))
+        question = replace(question, allocator=found.allocator or question.allocator)
+        prove_accumulation(session, question, found.max_batch_size)
     session.progress("done", 1.0)
     return advise_memory(session.logbook, question)
 
@@ -74,7 +75,8 @@ def ask_thesis(session: Session, question: MemoryQuestion, description: JobDescr
 def ask_loading_thesis(
     session: Session, question: LoadingQuestion, description: JobDescription, largest_batch: int | None
 ) -> LoadingAnswer:
-    limit = largest_batch or description.widest_batch or description.num_samples or question.batch_size
-    notes = [] if largest_batch else [f"No largest batch was named, so the data set's {limit:,} samples stand for it"]
+    limit = largest_batch or question.batch_size
+    assumed = f"No largest batch was named, so the job's own {limit:,} stands for it; legroom memory finds it"
+    notes = [] if largest_batch else [assumed]
     question, ratios = measure_loading_thesis(session, question, description, limit)
     return advise_loading_thesis(session.logbook, question, ratios, limit, notes)

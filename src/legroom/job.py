@@ -168,6 +168,11 @@ class JobAddress:
         kept = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in words)
         return kept.strip("-.")[:80] or "job"
 
+    @property
+    def words(self) -> str:
+        """As one writes it after a command."""
+        return " ".join([self.text, *(f"--with {name}={value}" for name, value in self.options.items())])
+
     def is_like(self, other: "JobAddress") -> bool:
         """Whether both name one function with one set of options, wherever file and data lie.
 
@@ -176,7 +181,7 @@ class JobAddress:
         True
         """
         mine, others = ({**each.options, "data": ""} for each in (self, other))
-        return mine == others and JobAddress(text=self.text).name == JobAddress(text=other.text).name
+        return mine == others and Path(self.text).name == Path(other.text).name
 
     @property
     def digest(self) -> str:
@@ -221,12 +226,13 @@ def address_of(job: "str | Callable[..., Job] | JobAddress", options: Mapping[st
     return JobAddress(text=f"{module}:{name}", options=words, folder=folder)
 
 
-def _address_of_text(text: str, options: Mapping[str, str]) -> JobAddress:
+def _address_of_text(text: str, options: Mapping[str, object]) -> JobAddress:
+    words = {name: str(value) for name, value in options.items()}
     path, _, function = text.rpartition(":") if ":" in text else (text, "", "job")
     if path.endswith(".py"):
         if not Path(path).is_file():
             raise UsageError(f"There is no file {path!r}. Name the job as file.py:function")
-        return JobAddress(text=f"{Path(path).resolve()}:{function}", options=options)
+        return JobAddress(text=f"{Path(path).resolve()}:{function}", options=words)
     if ":" not in text:
         from legroom.workloads import WORKLOADS
 
@@ -235,7 +241,7 @@ def _address_of_text(text: str, options: Mapping[str, str]) -> JobAddress:
                 f"{text!r} is {_what(text)}. Write file.py:function or package.module:function; "
                 f"built-in jobs: {', '.join(WORKLOADS)}"
             )
-    return JobAddress(text=text, options=options)
+    return JobAddress(text=text, options=words)
 
 
 def _what(text: str) -> str:

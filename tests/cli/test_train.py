@@ -175,13 +175,14 @@ def test_a_plan_for_another_job_is_refused(tmp_path):
     engine = FakeMachine()
     _, path = api.plan("digits", device="cpu", run=api.Run(out=tmp_path / "planned", engine=engine))
     ask(tmp_path / "same", plan=path, num_steps=10)
-    for change in ('job = "/elsewhere/mine.py:job"', 'job = "digits"\noptions = {hidden = 64}'):
+    changes = ('job = "/elsewhere/digits.py:job"', 'job = "digits"\noptions = {hidden = 64}')
+    for change in changes:
         other = tmp_path / "other.toml"
         other.write_text(path.read_text().replace('job = "digits"', change))
-        with pytest.raises(UsageError, match=r"is a plan for .* and this run is of digits\. Name that job"):
+        with pytest.raises(UsageError, match=r"is a plan for .* and this run is of digits\. Name the plan"):
             ask(tmp_path / "other", plan=other)
     run = api.Run(out=tmp_path / "options", engine=engine)
-    api.train("digits", options={"hidden": "64"}, device="cpu", plan=other, num_steps=10, run=run)
+    api.train("digits", options={"hidden": 64}, device="cpu", plan=other, num_steps=10, run=run)
 
 
 def test_a_path_is_printed_whole_in_a_narrow_terminal(tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from legroom.advisors.speed import law_of
-from legroom.laws.clocks import ALONE, fit_steps, host_pace, waits_for_host
+from legroom.laws.clocks import fit_steps, host_pace, waits_for_host
 from legroom.laws.sizes import grid
 from legroom.laws.speed import fit_speed, knee_of
 from legroom.records import StepTime
@@ -26,7 +26,7 @@ def timed(seed=0, noise=0.0):
 
     def point(size):
         seconds = max(HOST * chance.uniform(1 - noise, 1 + noise), device(size))
-        launches = ALONE * HOST * chance.uniform(1 - noise, 1 + noise)
+        launches = HOST * chance.uniform(1 - noise, 1 + noise)
         return StepTime(batch_size=size, median_seconds=seconds, device_seconds=device(size), host_seconds=launches)
 
     return [point(size) for size in SIZES]
@@ -69,6 +69,25 @@ def test_where_the_device_sets_the_pace_the_law_passes_through_the_steps(seed):
     assert all(law.seconds(p.batch_size) == pytest.approx(p.median_seconds) for p in points if p.batch_size >= 256)
 
 
+def test_one_slow_moment_hardly_moves_the_pace_of_the_host():
+    points = [point for point in timed() if point.batch_size in (1, 32, 256, 1024)]
+    points[2] = replace(points[2], host_seconds=3 * HOST)
+    assert host_pace(points) == pytest.approx(HOST)
+
+
+def test_a_step_far_above_its_launches_does_not_wait_for_them():
+    slowed = StepTime(batch_size=48, median_seconds=0.048, device_seconds=0.041, host_seconds=0.021)
+    assert not waits_for_host(slowed, 0.021)
+
+
+def test_where_the_host_sets_the_pace_the_interval_holds_the_steps_it_was_fitted_from():
+    points = [point for point in timed(4, noise=0.2) if point.batch_size in (1, 16, 256, 1024)]
+    law = fit_steps(points)
+    intervals = [law.interval(point.batch_size) for point in points]
+    assert all(low <= point.median_seconds <= high for point, (low, high) in zip(points, intervals, strict=True))
+    assert intervals[0][1] - intervals[0][0] > 0.06 * law.seconds(1)
+
+
 def test_a_step_never_takes_less_than_the_slower_clock():
     law, _ = law_of(timed(3, noise=0.1))
     assert all(law.seconds(size) >= max(law.host_seconds, law.work(size)) for size in SIZES)
@@ -88,5 +107,5 @@ def test_clocks_that_explain_too_little_of_the_steps_are_not_believed():
 
 
 def test_one_clock_alone_tells_nothing_of_the_host():
-    assert not any(waits_for_host(point) for point in plain(timed()))
+    assert not any(waits_for_host(point, HOST) for point in plain(timed()))
     assert fit_steps(plain(timed())).host_seconds == 0.0

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from legroom.job import address_of
+from legroom.logbook import result_from
 from legroom.probes import step_speed
 from legroom.probes.bench import Bench
 from legroom.probes.held_step import Held
 from legroom.probes.step_speed import time_steps
 from legroom.probes.step_timer import EventTimer
-from legroom.records import StepTime, TimeSteps
+from legroom.records import TimeSteps
 from legroom.testing import FakeClock
 
 CYCLES_A_SECOND = 2e9
@@ -132,8 +133,36 @@ def test_visits_give_the_medians_of_both_clocks(monkeypatch):
     assert (point.device_seconds, point.host_seconds) == (0.005, 0.025)
 
 
+def hold_with(monkeypatch, both_clocks, num_visits):
+    """A size visited so often, its clocks read by that function."""
+    request = TimeSteps(device="cpu", batch_sizes=(4,))
+    bench = Bench(address_of("digits"))
+    timer = step_speed.open_timer(torch.device("cpu"))
+    monkeypatch.setattr(timer, "both_clocks", both_clocks)
+    subject = step_speed.Subject(4, request, bench, timer)
+    for _ in range(num_visits):
+        subject.visit()
+    return subject
+
+
+def test_a_size_whose_clocks_cannot_be_told_apart_is_not_held_at_every_visit(monkeypatch):
+    asked = []
+    hold_with(monkeypatch, lambda *words: asked.append(words) or Held(), num_visits=5)
+    assert len(asked) == step_speed.NUM_TRIES
+
+
+def test_running_out_of_memory_in_a_held_step_leaves_the_timing_as_it_is(monkeypatch):
+    def run_out(*words):
+        raise torch.OutOfMemoryError("planted")
+
+    subject = hold_with(monkeypatch, run_out, num_visits=1)
+    assert subject.outcome == "measured"
+    assert subject.held == [Held()]
+
+
 def test_a_cpu_has_one_clock_and_earlier_records_load():
     request = TimeSteps(device="cpu", batch_sizes=(4,), seconds=0.1, min_rounds=1)
     point = time_steps(request, Bench(address_of("digits"))).points[0]
     assert (point.device_seconds, point.host_seconds) == (0.0, 0.0)
-    assert StepTime(batch_size=4, median_seconds=0.1).device_seconds == 0.0
+    earlier = {"kind": "step_times", "points": [{"batch_size": 4, "median_seconds": 0.1, "interval": [0.1, 0.1]}]}
+    assert result_from(earlier).points[0].device_seconds == 0.0

@@ -1,12 +1,13 @@
 """The search on a GPU, against cards whose laws are planted."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
 from legroom import api
-from legroom.errors import DoesNotFit, UsageError
-from legroom.probes import place
+from legroom.errors import DoesNotFit, JobRaised, UsageError
+from legroom.probes import place, session
 from legroom.probes.gpus import Gpu
 from legroom.records import StepPeaks, Train
 from legroom.testing import FakeMachine
@@ -18,6 +19,7 @@ CARD = Gpu(name="Planted", index=0, uuid="u", total_bytes=80 * GIB, free_bytes=8
 @pytest.fixture(autouse=True)
 def _one_gpu(monkeypatch):
     monkeypatch.setattr(place, "read_gpus", lambda: ([CARD], None))
+    monkeypatch.setattr(session, "read_limits", lambda: SimpleNamespace(num_cores=2))
 
 
 def ask(machine, tmp_path, memory, **more):
@@ -85,6 +87,46 @@ def test_where_much_is_held_in_gaps_one_process_closes_in_with_both_allocators_b
     assert asked[-1].allocator == allocator
     assert 0.99 * max(165, fixed_most) - 1 <= answer.max_batch_size <= max(165, fixed_most)
     assert machine.num_started == 2
+    assert answer.num_ooms == 0
+
+
+def test_on_many_cores_the_processes_of_proofs_are_started_early(tmp_path, monkeypatch):
+    monkeypatch.setattr(session, "read_limits", lambda: SimpleNamespace(num_cores=16))
+    machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, reserve_bytes=2e9, retries_from=166, fixed_most=185)
+    assert ask(machine, tmp_path, 16 * GIB).allocator == "default"
+    assert machine.num_started == machine.num_closed == 3  # one that tries, and one for a proof by either allocator
+
+
+def test_passes_are_proved_with_the_allocator_that_holds_the_most(tmp_path):
+    machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, reserve_bytes=2e9, retries_from=150, fixed_most=185)
+    answer = ask(machine, tmp_path, 16 * GIB, effective_batch=370)
+    assert (answer.allocator, answer.accumulation_steps) == ("default", 3)
+    passes = [r.allocator for r in machine.asked if isinstance(r, StepPeaks) and r.accumulation_steps > 1]
+    assert set(passes) == {"default"}
+
+
+def test_amid_gaps_no_batch_is_tried_that_batch_norm_refuses(tmp_path):
+    class Normed(FakeMachine):
+        def answer(self, request):
+            if getattr(request, "batch_size", 2) < 2:
+                raise JobRaised("Expected more than 1 value per channel when training")
+            return super().answer(request)
+
+    machine = Normed(bytes_per_sample=6e9, fixed_bytes=1e8, reserve_bytes=1e9)
+    assert ask(machine, tmp_path, 16 * GIB).max_batch_size == 2
+
+
+def test_amid_gaps_the_data_set_bounds_the_batch(tmp_path):
+    machine = FakeMachine(bytes_per_sample=4e6, fixed_bytes=4e7, reserve_bytes=2e7, fixed_most=20, num_samples=46)
+    answer, _ = api.plan("digits", device="cuda", memory=2**28, run=api.Run(out=tmp_path, engine=machine))
+    assert next(item.value for item in answer.recommendations if item.name == "max_batch_size") <= 46
+
+
+@pytest.mark.parametrize("bytes_per_sample", [1e9, 1.4e9, 2e9, 2.1e9])
+def test_samples_of_which_few_fit_are_found_without_running_out(tmp_path, bytes_per_sample):
+    machine = FakeMachine(bytes_per_sample=bytes_per_sample, fixed_bytes=1e8)
+    answer = ask(machine, tmp_path, 16 * GIB)
+    assert answer.max_batch_size == truth(machine, 16 * GIB)
     assert answer.num_ooms == 0
 
 

@@ -155,17 +155,6 @@ def test_where_they_do_not_or_nobody_knows_nothing_is_said_of_launches(tmp_path,
     assert not any("launches" in note for note in answer.notes)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_an_uneven_host_leaves_the_knee_within_one_grid_step(tmp_path, seed):
-    def device(size):
-        return 0.004 + 0.00045 * size
-
-    answer = ask(tmp_path, FakeSteps(seconds=device, host_seconds=0.02, host_noise=0.1, seed=seed))
-    sizes = grid(1, answer.largest_batch_size)
-    planted = knee_of(lambda size: size / max(0.02, device(size)), sizes, 0.9)
-    assert abs(sizes.index(answer.knee_batch_size) - sizes.index(planted)) <= 1
-
-
 def test_resume_measures_nothing_again(tmp_path):
     first = ask(tmp_path, FakeSteps(seconds=line))
     machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 1.0))

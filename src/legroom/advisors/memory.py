@@ -10,6 +10,7 @@ from legroom.laws.memory import LARGEST_BATCH, UNBOUNDED, MemoryLaw, fit_memory,
 from legroom.logbook import Logbook
 from legroom.plan import Recommendation
 from legroom.records import Entry, JobDescription, MemoryQuestion, PhasePeaks, StepPeaks
+from legroom.records.environments import Allocator
 from legroom.units import format_bytes, format_share
 
 
@@ -44,8 +45,10 @@ class MemoryAnswer(Answer):
     verified: bool
     estimate: bool
     num_ooms: int
-    allocator: str | None = None
+    allocator: Allocator | None = None
     """How torch keeps the card's memory for this to hold: expandable or default; None on a host."""
+    num_devices: int = 1
+    """Data-parallel devices that were asked for."""
     micro_batch_size: int | None
     accumulation_steps: int | None
     settings: dict[str, Any]
@@ -84,7 +87,7 @@ def advise_memory(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
     largest, line = request.batch_size, law.line_at(request.batch_size)
     allowed = law.largest_batch(question.budget_bytes)
     high = max(largest, allowed) if allowed < UNBOUNDED else largest
-    micro, steps = _micro_batch(measured, question, largest)
+    micro, steps = _micro_batch(measured, question, largest, request.allocator)
     return MemoryAnswer(
         job=logbook.head.job,
         machine=logbook.head.machine,
@@ -109,6 +112,7 @@ def advise_memory(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
         estimate=False,
         num_ooms=sum(result.outcome == "out_of_memory" for _, result in measured),
         allocator=None if question.device == "cpu" else request.allocator,
+        num_devices=question.num_devices,
         micro_batch_size=micro,
         accumulation_steps=steps,
         settings=settings_of(description, question, micro or largest, steps or 1),
@@ -123,7 +127,9 @@ def settings_of(description: JobDescription, question: MemoryQuestion, size: int
     return {**description.baseline, **found}
 
 
-def _micro_batch(measured: Measured, question: MemoryQuestion, largest: int) -> tuple[int | None, int | None]:
+def _micro_batch(
+    measured: Measured, question: MemoryQuestion, largest: int, allocator: Allocator
+) -> tuple[int | None, int | None]:
     """The split of the batch asked for: one pass where it fits, else the largest micro-batch proved with several."""
     wanted = question.effective_batch
     if wanted is None:
@@ -134,6 +140,7 @@ def _micro_batch(measured: Measured, question: MemoryQuestion, largest: int) -> 
         request.batch_size
         for request, result in measured
         if request.accumulation_steps > 1 and _fits(result, question) and request.batch_size < wanted
+        if request.allocator == allocator
     ]
     if not proved:
         raise DoesNotFit("No micro-batch could be proved while gradients are held between passes. Raise --memory")

@@ -1,5 +1,6 @@
 """What timings mean, as sentences: the knee against other sizes, sizes beside powers of two, padding, throttling."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from legroom.laws.clocks import waits_for_host
@@ -56,7 +57,7 @@ def odd_sizes_note(points: Sequence[StepTime]) -> Iterator[str]:
 
 def host_note(points: Sequence[StepTime], law: SpeedLaw) -> Iterator[str]:
     """Where launches set the pace and how much of it the device needs, if both clocks were read."""
-    waiting = [point for point in points if waits_for_host(point)]
+    waiting = list(itertools.takewhile(lambda point: waits_for_host(point, law.host_seconds), points))
     if not law.host_seconds or not waiting:
         return
     last = waiting[-1].batch_size
@@ -70,7 +71,7 @@ def host_note(points: Sequence[StepTime], law: SpeedLaw) -> Iterator[str]:
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:,.2g}" if seconds < 0.1 else f"{seconds * 1e3:,.0f}"
+    return f"{seconds * 1e3:,.2g}" if seconds < 0.01 else f"{seconds * 1e3:,.0f}"
 
 
 def padding_note(padding: PaddingSeen | None, law: SpeedLaw, batch_size: int) -> Iterator[str]:

@@ -10,15 +10,15 @@ Source: the bound of whichever resource is slower, S. Williams et al., Roofline 
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from legroom.laws.speed import SpeedLaw, fit_speed
 from legroom.records import StepTime
 
 HIDDEN = 1.15
 """A step that takes longer than so many times its device's seconds waits for the host."""
-ALONE = 1.05
-"""Launched alone, while the device sleeps, a step takes so many times what it takes amid others: 1.03 to 1.11 in seven
-models on an H200."""
+SLOWEST = 1.6
+"""One that takes longer than so many times its launches waits for something else."""
 LIKELY = (0.75, 1.3)
 """Between which a step's seconds lie, as a share of the slower clock's; else something else sets the pace."""
 
@@ -28,14 +28,16 @@ def fit_steps(points: Sequence[StepTime]) -> SpeedLaw:
 
     >>> steps = [(1, 0.02, 0.002), (32, 0.02, 0.018), (64, 0.034, 0.034), (256, 0.13, 0.13)]
     >>> law = fit_steps([
-    ...     StepTime(batch_size=size, median_seconds=step, device_seconds=device, host_seconds=0.021)
+    ...     StepTime(batch_size=size, median_seconds=step, device_seconds=device, host_seconds=0.02)
     ...     for size, step, device in steps
     ... ])
-    >>> round(law.host_seconds, 4), round(law.seconds(8), 4), round(law.seconds(128), 3)
+    >>> law.host_seconds, round(law.seconds(8), 4), round(law.seconds(128), 3)
     (0.02, 0.02, 0.066)
     """
     host = host_pace(points)
-    return fit_speed([(point.batch_size, _work(point, host)) for point in points], host_seconds=host)
+    law = fit_speed([(point.batch_size, _work(point, host)) for point in points], host_seconds=host)
+    misses = [abs(law.seconds(point.batch_size) / point.median_seconds - 1) for point in points]
+    return replace(law, host_doubt=max(misses) if host else 0.0)
 
 
 def host_pace(points: Sequence[StepTime]) -> float:
@@ -45,13 +47,13 @@ def host_pace(points: Sequence[StepTime]) -> float:
     mean without both extremes, since a slow moment may spoil one of them, and a median of so few would throw half of
     the others away.
     """
-    launches = [point.host_seconds / ALONE for point in points if point.host_seconds]
+    launches = [point.host_seconds for point in points if point.host_seconds]
     if not launches or not all(point.device_seconds for point in points):
         return 0.0
     typical, (low, high) = statistics.median(launches), LIKELY
     if not low < statistics.median(p.median_seconds / max(typical, p.device_seconds) for p in points) < high:
         return 0.0
-    return _middle([*launches, *2 * [point.median_seconds for point in points if waits_for_host(point)]])
+    return _middle([*launches, *2 * [point.median_seconds for point in points if waits_for_host(point, typical)]])
 
 
 def _middle(values: Sequence[float]) -> float:
@@ -59,12 +61,12 @@ def _middle(values: Sequence[float]) -> float:
     return statistics.fmean(ordered[1:-1] if len(ordered) > 3 else ordered)
 
 
-def waits_for_host(point: StepTime) -> bool:
-    """Whether launches set the pace at that size; not where the device's own seconds are unknown."""
-    return 0 < HIDDEN * point.device_seconds < point.median_seconds
+def waits_for_host(point: StepTime, host_seconds: float) -> bool:
+    """Whether launches, which take the host so long, set the pace at that size; not where a clock is unknown."""
+    return 0 < HIDDEN * point.device_seconds < point.median_seconds < SLOWEST * host_seconds
 
 
 def _work(point: StepTime, host: float) -> float:
     """Seconds of the device: the step's own where the device sets the pace, so that the law passes through it."""
-    hidden = waits_for_host(point) or point.median_seconds < HIDDEN * host
+    hidden = waits_for_host(point, host) or point.median_seconds < HIDDEN * host
     return point.device_seconds if host and hidden else point.median_seconds

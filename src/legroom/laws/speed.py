@@ -7,8 +7,8 @@ host: what the host takes to launch a step, where it was measured apart from the
 is part of the floor. floor: what a step takes however small the batch (launching kernels, the optimizer). bend: the
 batch at which the work of samples weighs as much as the floor. sharpness: 1 is the line a + b*B; large values are
 max(floor, b*B), as where a GPU's kernels hide behind their launches. correction: lines between the sizes measured,
-through what the curve leaves over there, so that the law passes through every one of them; it is what caches and
-changes of algorithm do.
+through what the curve leaves over there, so that it passes through every one of them at which the host does not set the
+pace; it is what caches and changes of algorithm do.
 
 The throughput B / t(B) rises to a ceiling; the knee is the smallest batch within a share of the best. The line alone
 is the model of A. Qiao et al., Pollux (OSDI 2021).
@@ -48,6 +48,8 @@ class SpeedLaw:
     """Natural logarithm of measured over curve at each of these sizes."""
     host_seconds: float = 0.0
     """What the host takes to launch a step; 0 where it was not measured, and then part of the curve."""
+    host_doubt: float = 0.0
+    """Half-width of the interval where the host sets the pace, as a share: how far sizes measured lie from the law."""
     doubt: float = LEAST_DOUBT
     """Half-width of the interval an octave and more from any size measured, as a share: what checks have shown."""
 
@@ -69,7 +71,8 @@ class SpeedLaw:
     def interval(self, batch_size: float) -> tuple[float, float]:
         """Between which a step's seconds should lie."""
         middle = self.seconds(batch_size)
-        share = self.doubt * min(1.0, self._distance(batch_size)) + LEAST_DOUBT
+        waits = self.work(batch_size) < self.host_seconds
+        share = max(self.doubt * min(1.0, self._distance(batch_size)), self.host_doubt if waits else 0.0) + LEAST_DOUBT
         return middle * (1 - share), middle * (1 + share)
 
     def samples_per_second(self, batch_size: float) -> float:

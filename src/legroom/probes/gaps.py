@@ -8,15 +8,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from legroom.laws.memory import UNBOUNDED
-from legroom.probes.proofs import Aim, within
+from legroom.probes.largest_batch import SMALLEST
+from legroom.probes.proofs import PROOF_STEPS, Aim, within
 from legroom.probes.session import Session
 from legroom.records import MemoryQuestion
 
 GAPS = 1.06
-"""Reserved over handed out near the limit from which blocks leave gaps: 1.03 at most in networks of many small blocks,
-1.1 and more in those of few huge ones."""
-NUM_STEPS = 5
-"""As many as in a proof: retries may begin with the fourth."""
+"""Reserved over handed out near the limit from which blocks leave gaps: 1.04 at most in networks of many small blocks,
+1.10 and more in those of few huge ones."""
 BACK = 0.95
 """Share of a size that did not run to try next."""
 CLOSE = 0.01
@@ -36,9 +35,9 @@ def narrow(session: Session, question: MemoryQuestion, training: Aim) -> MemoryQ
     which lays blocks out anew: not sought, as whoever then takes a rounder number below would meet the gap.
     """
     low = min(training.seen, training.failed - 1)
-    high = min(training.failed, training.law.largest_batch(question.budget_bytes) + 1)
+    high = min(training.failed, training.ceiling + 1, training.law.largest_batch(question.budget_bytes) + 1)
     fixed = replace(question, allocator="default")
-    most = min(_most_in_fixed(session, fixed, int(BACK * low)), training.ceiling)
+    most = min(_most_in_fixed(session, fixed, _back(low)), training.ceiling)
     if most > low:
         session.warm(fixed.request(most, proof=True).environment or {})
         if most < high and _runs(session, question, most):
@@ -57,16 +56,21 @@ def _most_in_fixed(session: Session, fixed: MemoryQuestion, size: int) -> int:
 
     535 samples of a word LSTM took 7.508 of 8 GiB, so 568 are expected: 568 ran, and 572 did not.
     """
-    peaks = session.peaks(fixed.request(size, num_steps=NUM_STEPS, anew=True)) if size else None
+    peaks = session.peaks(fixed.request(size, num_steps=PROOF_STEPS, anew=True)) if size else None
     if peaks is None or peaks.outcome != "measured":
         return 0
     return int(size * within(fixed.budget_bytes) * fixed.budget_bytes / peaks.phase_bytes["reserved"])
 
 
+def _back(size: int) -> int:
+    """A little less, but no less than batch norm can train on."""
+    return max(min(SMALLEST, size), int(BACK * size))
+
+
 def _close_in(session: Session, question: MemoryQuestion, low: int, high: int) -> tuple[int, int]:
     """A size that runs and one that does not, or is not expected to, a hundredth apart."""
-    while low > 1 and not _runs(session, question, low):
-        low, high = int(BACK * low), low
+    while low > SMALLEST and not _runs(session, question, low):
+        low, high = _back(low), low
     while high - low > max(1, CLOSE * low):
         middle = (low + high) // 2
         low, high = (middle, high) if _runs(session, question, middle) else (low, middle)
@@ -75,4 +79,4 @@ def _close_in(session: Session, question: MemoryQuestion, low: int, high: int) -
 
 def _runs(session: Session, question: MemoryQuestion, size: int) -> bool:
     session.progress(f"trying {size:,}", 0.7)
-    return session.peaks(question.request(size, num_steps=NUM_STEPS, anew=True)).outcome == "measured"
+    return session.peaks(question.request(size, num_steps=PROOF_STEPS, anew=True)).outcome == "measured"

@@ -7,14 +7,12 @@ from legroom.errors import UsageError
 from legroom.laws.memory import Line, MemoryLaw, fit_memory
 from legroom.probes.gaps import leaves_gaps, narrow
 from legroom.probes.largest_batch import SMALLEST, ceilings, measure_typical, smallest_of_all
-from legroom.probes.proofs import Aim, prove, within
+from legroom.probes.proofs import PROOF_STEPS, Aim, prove, within
 from legroom.probes.session import Session
 from legroom.records import CardMemory, JobDescription, MemoryQuestion, ReadCard
 from legroom.units import format_bytes
 
 FIRST = 8
-NUM_STEPS = 5
-"""Near the limit as many as in a proof: retries may begin with the fourth."""
 MIDDLE = 0.5
 """Share of the cap that the second size may take if all of the first one's memory were its samples'."""
 NEAR = 0.93
@@ -70,9 +68,9 @@ def _three_sizes(session: Session, question: MemoryQuestion, ceiling: int) -> tu
     size, failed = min(FIRST, ceiling), None
     while len(points) < 3:
         session.progress(f"batch of {size:,}", 0.1 + 0.1 * len(points))
-        peaks = session.peaks(question.request(size, num_steps=NUM_STEPS if len(points) == 2 else 3))
+        peaks = session.peaks(question.request(size, num_steps=PROOF_STEPS if len(points) == 2 else 3))
         if peaks.outcome == "measured":
-            points.append((size, peaks.phase_bytes))
+            points = sorted([*points, (size, peaks.phase_bytes)], key=lambda point: point[0])
         elif not points and size > SMALLEST:
             size, failed = SMALLEST, size
             continue
@@ -80,15 +78,15 @@ def _three_sizes(session: Session, question: MemoryQuestion, ceiling: int) -> tu
             return [smallest_of_all(session, question, peaks)], size
         else:
             return points, size
-        following = min(ceiling, next_card_size(points, question.budget_bytes))
-        if following <= 1.05 * size or (failed is not None and following >= failed):
+        size = min(ceiling, next_card_size(points, question.budget_bytes))
+        is_near = size <= 1.05 * points[-1][0] if len(points) > 1 else size == points[0][0]
+        if is_near or (failed is not None and size >= failed):
             break
-        size = following
     return points, failed
 
 
 def next_card_size(points: Points, cap_bytes: int) -> int:
-    """The middle size after the first one, the near one after that.
+    """The middle size after the first one, or half the first where that takes much already; the near one after that.
 
     >>> next_card_size([(8, {"backward": 2**30})], 16 * 2**30)
     64
@@ -97,7 +95,8 @@ def next_card_size(points: Points, cap_bytes: int) -> int:
     """
     size, phases = points[-1]
     if len(points) == 1:
-        return max(2 * size, int(MIDDLE * cap_bytes / max(phases.values()) * size))
+        middle = int(MIDDLE * cap_bytes / max(phases.values()) * size)
+        return middle if middle >= 2 * size else max(SMALLEST, size // 2)
     # Workspaces come in steps: what they may have hidden from the slope so far is counted as if it were its own.
     hidden = STEP_BYTES / (size - points[-2][0])
     law = fit_memory(points)

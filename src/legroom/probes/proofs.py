@@ -8,6 +8,8 @@ from legroom.probes.session import Session
 from legroom.records import MemoryQuestion
 
 MAX_PROOFS = 5
+PROOF_STEPS = 5
+"""Retries of the allocator may begin with the fourth."""
 SPARE_BYTES = 24 * 2**20
 SPARE_SHARE = 0.004
 """Left free of a card by the first proof: growing segments take memory in steps of 2 and 20 MiB."""
@@ -26,7 +28,7 @@ def prove(session: Session, question: MemoryQuestion, training: "Aim", evaluatin
         size = training.aim(question.budget_bytes)
         eval_size = max(size, evaluating.aim(question.budget_bytes))
         session.progress(f"proving a batch of {size:,}", 0.5 + 0.45 * attempt / MAX_PROOFS)
-        peaks = session.peaks(question.request(size, eval_batch_size=eval_size, num_steps=5, proof=True))
+        peaks = session.peaks(question.request(size, eval_batch_size=eval_size, num_steps=PROOF_STEPS, proof=True))
         # A step that fitted only by retries does not tell how much more it needed.
         training.learn(size, peaks.training_phases() if peaks.outcome == "measured" else {}, question.budget_bytes)
         evaluating.learn(eval_size, peaks.evaluation_phases(), question.budget_bytes)
@@ -42,7 +44,7 @@ def prove_accumulation(session: Session, question: MemoryQuestion, largest: int)
         if passes == 1:
             return
         session.progress(f"proving {passes} passes of {size:,}", 0.9)
-        peaks = session.peaks(question.request(size, num_steps=5, accumulation_steps=2, proof=True))
+        peaks = session.peaks(question.request(size, num_steps=PROOF_STEPS, accumulation_steps=2, proof=True))
         if peaks.outcome == "measured" and peaks.training_bytes() <= question.budget_bytes:
             return
         largest = max(1, min(size - 1, int(0.93 * size)))

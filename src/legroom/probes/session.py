@@ -113,8 +113,9 @@ class Session:
 
         On few cores it would only slow the others down.
         """
-        if read_limits().num_cores >= ENOUGH_CORES:
-            self._spares[tuple(environment.items())] = self.engine.start(self.address, environment)
+        name = tuple(environment.items())
+        if name not in self._spares and read_limits().num_cores >= ENOUGH_CORES:
+            self._spares[name] = self.engine.start(self.address, environment)
 
     def _drop_shared(self) -> None:
         if self._shared is not None:

@@ -29,6 +29,8 @@ VISIT_SECONDS = 0.1
 MAX_STEPS = 50
 HOST_BOUND, HOST_VISIT_SECONDS, HOST_MAX_STEPS = 1.5, 0.3, 150
 """Steps up to so many times their launches, and a visit of these: a host's pace varies where a card's does not."""
+NUM_TRIES = 2
+"""Steps held at a size before it counts as one whose clocks cannot be told apart."""
 MIN_WARM, MAX_WARM, WARM_SECONDS = 3, 30, 0.5
 SETTLED = 1.1
 """Warm-up ends when the last three steps differ by no more than this factor."""
@@ -113,13 +115,19 @@ class Subject:
         self.step_seconds = min(times)
 
     def _hold(self, placed: "itertools.cycle[Batch]") -> None:
-        """Both clocks, by one step."""
+        """Both clocks, by one step; not again where the first ones told nothing."""
+        if len(self.held) >= NUM_TRIES and not self._host_seconds:
+            return
 
         def watched(watch: Watch) -> Callable[[], Any]:
             step = self.bench.training_step(self.device, self.request.precision, watch)
             return lambda: step([next(placed)])
 
-        self.held.append(self.timer.both_clocks(watched, self.step_seconds))
+        try:
+            self.held.append(self.timer.both_clocks(watched, self.step_seconds))
+        except TOO_MUCH:  # the steps themselves ran
+            self.held.append(Held())
+            self.bench.model.zero_grad(set_to_none=True)
 
     def _num_steps(self) -> int:
         """As many as fill a visit; more where the host sets the pace."""

@@ -64,7 +64,7 @@ def constant_error_rate(truths: Sequence[bytes], num_letters: int) -> float:
     """Least character error rate that one spelling, said of all, was found to have; letters are 1 to `num_letters`.
 
     A beam search: spellings grow by a letter at a time, their tables of edit distances by a row. Of a set with many
-    different texts some are looked at, so that it costs no more than a fifth of a second.
+    different texts some are looked at, so that it costs about a fifth of a second where texts are sentences.
 
     >>> words = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
     >>> round(constant_error_rate([bytes(ord(letter) - 96 for letter in word) for word in words], 26), 3)

@@ -62,4 +62,4 @@ def _find(root: Path, known: Published) -> Path | None:
         except OSError:  # a folder among them that may not be read; the job would say which
             return None
     is_there = all(any((place / name).is_file() for place in (folder, root) for name in names) for names in known.names)
-    return folder if is_there else None
+    return (folder if folder.is_dir() else root) if is_there else None

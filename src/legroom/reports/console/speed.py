@@ -12,6 +12,9 @@ from legroom.reports.console.layout import Row, print_remarks, print_rows, print
 PHASES = ("forward", "backward", "update")
 HEADS = ("batch", "step", "+-", "device", "samples/s", "busy", "memory", "of peak", "F/B/U %", "law", "J/sample")
 
+LITTLE = 0.005
+"""A size the law was fitted from lies on it, unless the host's pace, common to all sizes, stands in there."""
+
 
 def print_speed(console: Console, answer: SpeedAnswer) -> None:
     """The knee, every size timed, and what the law says."""
@@ -53,7 +56,8 @@ def _table(answer: SpeedAnswer) -> Table:
 def _cells(point: dict[str, Any], answer: SpeedAnswer) -> dict[str, str]:
     size = point["batch_size"]
     mark = " *" if size == answer.knee_batch_size else ""
-    law = "fitted" if point["in_law"] else f"{point['predicted_seconds'] / point['median_seconds'] - 1:+.1%}"
+    miss = point["predicted_seconds"] / point["median_seconds"] - 1
+    law = "fitted" if point["in_law"] and abs(miss) < LITTLE else f"{miss:+.1%}"
     shares = "/".join(f"{100 * point['shares'][phase]:.0f}" for phase in PHASES) if len(point["shares"]) == 3 else ""
     joules = point["joules_per_sample"]
     values = (

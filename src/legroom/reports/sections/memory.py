@@ -28,7 +28,7 @@ def circumstances(answer: MemoryAnswer) -> tuple[object, ...]:
     """What tells this answer from others of the same question."""
     place = answer.card or answer.device
     budget = exact_bytes(answer.budget_bytes) if answer.budget_named else "free"
-    return place, budget, answer.settings.get("precision", ""), answer.estimate
+    return place, budget, answer.settings.get("precision", ""), answer.estimate, answer.num_devices
 
 
 def _summary(answer: MemoryAnswer) -> str:

@@ -2,6 +2,9 @@
 
     python benchmarks/loading.py OUT                     all twelve on the CPU
     python benchmarks/loading.py OUT --device cuda --pipelines jpeg zlib sleep
+    taskset -c 0-11 python benchmarks/loading.py OUT --device cuda --no-loadtune
+
+Cores are those this process may run on, by affinity and cgroup; `cpu_count` is os.cpu_count() all the same.
 
 For each pipeline: `legroom loading` as a user calls it; a sweep over workers and batches ahead, one timed run a
 setting; then all that anybody chose, and the sweep's best three, raced against each other in turns. A choice is scored
@@ -22,7 +25,7 @@ from legroom.engines.local import LocalEngine
 from legroom.errors import LegroomError
 from legroom.job import address_of
 from legroom.probes.limits import read_limits
-from legroom.records import QUIET_THREADS, Lane, LoaderRates, RaceLoaders
+from legroom.records import QUIET_THREADS, Lane, LoaderRates, RaceLoaders, to_json
 
 PIPELINES = (
     "jpeg", "zlib", "sleep", "python", "tiny", "huge", "tail", "blas", "mapped", "iterable", "uneven", "memory",
@@ -48,11 +51,14 @@ def sweep_lanes(num_cores: int) -> list[Lane]:
 
 
 class Racer:
-    """One child that answers races about one pipeline."""
+    """One child that answers races about one pipeline; ready, and idle until asked, once it is made."""
 
     def __init__(self, pipeline: str, device: str) -> None:
-        self.batch_size, self.device = BATCH_SIZES.get(pipeline, 32), device
+        self.pipeline, self.device = pipeline, device
+        self.batch_size = BATCH_SIZES.get(pipeline, 32)
+        self.asked: list[list[Any]] = []
         self.worker = LocalEngine(silence_seconds=120).start(address(pipeline), QUIET_THREADS)
+        self([Lane(num_workers=0)], 1, 0.05)  # the child imports torch and builds the job
 
     def __call__(self, lanes: list[Lane], num_rounds: int, window_seconds: float) -> dict[Lane, list[float]]:
         """Samples per second of each lane, round by round."""
@@ -64,9 +70,18 @@ class Racer:
             num_rounds=num_rounds,
             window_seconds=window_seconds,
         )
+        started = time.perf_counter()
         result = self.worker.ask(request)
         assert isinstance(result, LoaderRates)
-        return {rate.lane: [rate.samples_per_batch / one for one in rate.batch_seconds] for rate in result.lanes}
+        entry = {"request": to_json(request), "result": to_json(result), "seconds": time.perf_counter() - started}
+        self.asked.append(_asked(entry))
+        say_asked(self.pipeline, self.asked[-1:])
+        for rate in result.lanes:
+            if rate.outcome != "measured":
+                print(f"  {rate.lane.num_workers} workers scored 0: {rate.reason}", file=sys.stderr, flush=True)
+        return {
+            rate.lane: [rate.samples_per_batch / one for one in rate.batch_seconds] or [0.0] for rate in result.lanes
+        }
 
 
 def address(pipeline: str) -> Any:
@@ -84,6 +99,7 @@ def run_legroom(pipeline: str, device: str) -> dict[str, Any]:
     entries = [line["entry"] for line in lines if "entry" in line]
     starting = sum(_start_seconds(entry) for entry in entries)
     return {
+        "asked": [_asked(entry) for entry in entries],
         "lane": Lane(num_workers=answer.num_workers, prefetch_factor=answer.prefetch_factor),
         "seconds": seconds - starting,
         "start_seconds": starting,
@@ -97,6 +113,24 @@ def _start_seconds(entry: dict[str, Any]) -> float:
     if entry["request"]["kind"] == "describe":
         return float(entry["seconds"])
     return float(entry["result"]["lanes"][0]["start_seconds"]) if entry["request"].get("what") == "step" else 0.0
+
+
+def _asked(entry: dict[str, Any]) -> list[Any]:
+    """What a request asked for, its seconds, and where they went: workers, start and turns of each lane; closing."""
+    request, result = entry["request"], entry["result"]
+    lanes = [
+        [rate["lane"]["num_workers"], round(rate["start_seconds"], 2), round(rate["turn_seconds"], 2)]
+        for rate in result.get("lanes", [])
+    ]
+    closing = round(result.get("close_seconds", 0.0), 2)
+    return [request.get("what", request["kind"]), round(entry["seconds"], 2), lanes, closing]
+
+
+def say_asked(pipeline: str, asked: list[list[Any]]) -> None:
+    """Lines of progress: where the seconds of each request went."""
+    for what, seconds, lanes, closing in asked:
+        parts = [f"{num} workers: start {start:.2f}, turns {turns:.2f}" for num, start, turns in lanes]
+        say(pipeline, seconds, "; ".join([f"  {what}", *parts, f"closing {closing:.2f}"]))
 
 
 def run_loadtune(pipeline: str) -> tuple[Lane | None, float, str]:
@@ -144,20 +178,37 @@ def tune_by_loadtune(pipeline: str) -> dict[str, Any]:
     return {"num_workers": 0, "prefetch_factor": None, "label": best.label() if best else "baseline", **knobs}
 
 
+def sweep(race: Racer, num_cores: int) -> tuple[dict[Lane, float], float]:
+    """Samples per second of every setting by its median turn, and the seconds all of them took."""
+    started, swept = time.perf_counter(), {}
+    for lane in sweep_lanes(num_cores):
+        rates = race([lane], *SWEEP_TURNS)[lane]
+        swept[lane] = sorted(rates)[len(rates) // 2]
+    return swept, time.perf_counter() - started
+
+
+def say(pipeline: str, seconds: float, what: str) -> None:
+    """A line of progress."""
+    print(f"{pipeline}: {seconds:6.1f} s  {what}", file=sys.stderr, flush=True)
+
+
 def compare(pipeline: str, device: str, *, with_loadtune: bool) -> dict[str, Any]:
     """One row: choices, their seconds, and their scores in the last race."""
     num_cores = read_limits().num_cores
     few = num_cores < FEW_CORES
-    found = run_legroom(pipeline, device)
-    race = Racer(pipeline, device)
     started = time.perf_counter()
-    race([Lane(num_workers=0)], 1, 0.05)  # the child imports torch and builds the job
-    start_seconds, started = time.perf_counter() - started, time.perf_counter()
-    swept: dict[Lane, float] = {}
-    for lane in sweep_lanes(num_cores):
-        rates = race([lane], *SWEEP_TURNS)[lane]
-        swept[lane] = sorted(rates)[len(rates) // 2]
-    sweep_seconds = time.perf_counter() - started
+    race = Racer(pipeline, device)
+    start_seconds = time.perf_counter() - started
+    say(pipeline, start_seconds, f"a child is ready, {num_cores} cores")
+    try:
+        found = run_legroom(pipeline, device)
+        say_asked(pipeline, found["asked"])
+        say(pipeline, found["seconds"], f"legroom chose {found['lane'].num_workers} workers")
+        swept, sweep_seconds = sweep(race, num_cores)
+    except BaseException:
+        race.worker.close()
+        raise
+    say(pipeline, sweep_seconds, f"swept {len(swept)} settings")
     choices = {
         "legroom": found["lane"],
         "lightning": Lane(num_workers=max(1, num_cores - 1)),
@@ -172,12 +223,16 @@ def compare(pipeline: str, device: str, *, with_loadtune: bool) -> dict[str, Any
         row |= {"loadtune_seconds": seconds, "loadtune_label": label}
     best = sorted(swept, key=lambda lane: swept[lane], reverse=True)[:3]
     lanes = list(dict.fromkeys([*choices.values(), *best]))
+    started = time.perf_counter()
     rates = race(lanes, 5, 0.4 if few else 0.25)
     race.worker.close()
+    say(pipeline, time.perf_counter() - started, f"raced {len(lanes)} settings against each other")
     medians = {lane: sorted(values)[len(values) // 2] for lane, values in rates.items()}
     top = max(medians.values())
     return row | {
         "shares": found["shares"],
+        "asked": found["asked"],
+        "race_asked": race.asked,
         "legroom_seconds": found["seconds"],
         "legroom_start_seconds": found["start_seconds"],
         "sweep_seconds": sweep_seconds,

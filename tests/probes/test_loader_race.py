@@ -16,6 +16,8 @@ from legroom.probes.bench import Bench
 from legroom.probes.cold_files import cached_share, data_files, drop_from_cache, held_files, recording_opened
 from legroom.probes.loader_race import race_loaders
 from legroom.probes.open_lane import open_lane
+from legroom.probes.timed_lane import TimedLane
+from legroom.probes.watched_data import Left
 from legroom.records import Lane, RaceLoaders
 
 JOBS = Path(__file__).parents[1] / "jobs"
@@ -68,15 +70,56 @@ def test_no_lane_is_faster_than_its_workers_by_what_they_prepared_while_others_r
 def test_workers_rest_between_turns():
     request = RaceLoaders(device="cpu", batch_size=32, what="load", lanes=(ONE,))
     bench = Bench(address_of(SLOW_STORE))
-    with closing(open_lane(request, bench, ONE, lambda batch: None, monotonic)) as lane:
+    with closing(open_lane(request, bench, ONE, monotonic)) as lane:
         lane.start()
         lane.rest()
         time.sleep(0.1)
         before = lane.board.reading(1)
         time.sleep(0.2)
         assert before == lane.board.reading(1) == []
-        lane.window(0.05, 2)
-        assert len(lane.seconds) == 1
+        timed = TimedLane(lane, lambda batch: None)
+        timed.window(0.05, 2)
+        assert len(timed.seconds) == 1
+
+
+def test_workers_of_a_kept_lane_run_in_the_next_race_and_the_others_end():
+    bench, two = Bench(address_of(SLOW_STORE)), Lane(num_workers=2)
+    words = {"device": "cpu", "batch_size": 32, "num_rounds": 1, "window_seconds": 0.05, "num_batches": 2}
+
+    def run(what, *lanes, keep):
+        race_loaders(RaceLoaders(what=what, lanes=lanes, keep=keep, **words), bench)
+        return {child.pid for child in torch.multiprocessing.active_children()}
+
+    before = {child.pid for child in torch.multiprocessing.active_children()}
+    first = run("load", ONE, two, keep=True) - before
+    second = run("together", two, keep=True) - before
+    assert (len(first), len(second)) == (3, 2)
+    assert second < first
+    assert not run("together", two, keep=False) - before
+
+
+def test_workers_leave_without_finishing_their_batch():
+    request = RaceLoaders(device="cpu", batch_size=32, what="load", lanes=(ONE,))
+    lane = open_lane(request, Bench(address_of(SLOW_STORE)), ONE, monotonic)
+    lane.start()
+    lane.rest()
+    lane.board.leave()
+    with pytest.raises(Left):
+        lane.board.wait()
+    lane.close()
+    assert not any(process.is_alive() for process in lane.processes)
+
+
+def test_short_epochs_are_counted_whole():
+    (rate,) = race("digits", INLINE, num_rounds=3, window_seconds=0.5)
+    lane = open_lane(
+        RaceLoaders(device="cpu", batch_size=32, what="load", lanes=(INLINE,)),
+        Bench(address_of("digits")),
+        INLINE,
+        monotonic,
+    )
+    assert lane.epoch_batches > 1
+    assert rate.num_batches % lane.epoch_batches == 0
 
 
 def test_a_failing_sample_is_named_with_its_worker():

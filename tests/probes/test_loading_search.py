@@ -5,8 +5,9 @@ import random
 import pytest
 
 from legroom import api
-from legroom.errors import UsageError
+from legroom.errors import DoesNotFit, UsageError
 from legroom.probes.limits import HostLimits
+from legroom.probes.place import Place
 from legroom.records import LoaderRates, RaceLoaders, ReadCold
 from legroom.testing import FakeLoaders, FakeMachine
 
@@ -17,7 +18,7 @@ GIB = 2**30
 def ask(tmp_path, monkeypatch):
     """Asks about planted loaders on a host with as many cores as they have."""
 
-    def run(loaders, *, available_bytes=64 * GIB, shm_bytes=32 * GIB, machine=None, resume=False, **more):
+    def run(loaders, *, available_bytes=64 * GIB, shm_bytes=32 * GIB, machine=None, resume=False, device="cpu", **more):
         limits = HostLimits(
             num_cores=loaders.num_cores,
             cores_because="",
@@ -27,8 +28,12 @@ def ask(tmp_path, monkeypatch):
             shm_bytes=shm_bytes,
         )
         monkeypatch.setattr(api, "read_limits", lambda: limits)
+        if device != "cpu":
+            monkeypatch.setattr(api, "check_words", lambda *words: None)
+            place = Place(device=device, budget_bytes=0, is_here=True, is_named=False)
+            monkeypatch.setattr(api, "choose_place", lambda *words: place)
         machine = machine or FakeMachine(loaders=loaders)
-        return api.loading("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine, resume=resume), **more)
+        return api.loading("digits", device=device, run=api.Run(out=tmp_path, engine=machine, resume=resume), **more)
 
     return run
 
@@ -55,6 +60,49 @@ def test_the_choice_reaches_the_best_within_five_percent_for_few_workers(ask, se
     assert reached >= 0.95 * best_rate(loaders, answer.batch_size)
     enough = next(n for n in range(257) if answer.batch_size / loaders.batch_seconds(n) >= 0.98 * reached)
     assert answer.num_workers <= 2 * enough + 2
+
+
+MANY_CORES = {
+    "scales to the cores": {"prepare_seconds": 0.04, "main_seconds": 4e-4},
+    "waits in line": {"prepare_seconds": 0.04, "contention": 0.03},
+    "hinders others": {"prepare_seconds": 0.04, "contention": 0.02, "coherence": 0.005},
+    "hinders others much": {"prepare_seconds": 0.04, "contention": 0.01, "coherence": 0.02},
+    "taken by one process": {"prepare_seconds": 0.01, "main_seconds": 1.5e-3},
+    "slow storage": {"prepare_seconds": 2e-3, "wait_seconds": 0.1, "step_seconds": 2.5e-3, "main_seconds": 1e-4},
+    "slower storage": {"prepare_seconds": 1e-3, "wait_seconds": 0.095, "main_seconds": 5e-4},
+    "step": {"prepare_seconds": 0.04, "step_seconds": 0.007},
+    "nothing to prepare": {"prepare_seconds": 5e-5, "main_seconds": 6e-4},
+}
+
+
+def started(machine):
+    """Workers started in all: lanes of one race stay open for the next."""
+    total, open_lanes = 0, set()
+    for request in (r for r in machine.asked if isinstance(r, RaceLoaders)):
+        total += sum(lane.num_workers for lane in request.lanes if lane not in open_lanes)
+        open_lanes = set(request.lanes) if request.keep else set()
+    return total
+
+
+@pytest.mark.parametrize("num_cores", [12, 16])
+@pytest.mark.parametrize("name", MANY_CORES)
+def test_on_many_cores_the_choice_is_the_best_of_a_sweep_with_fewer_workers_started(ask, name, num_cores):
+    swept = [*range(num_cores + 1), num_cores * 3 // 2, 2 * num_cores]
+    for seed in range(5):
+        loaders = FakeLoaders(**{"step_seconds": 5e-4, **MANY_CORES[name]}, num_cores=num_cores, noise=0.04, seed=seed)
+        machine = FakeMachine(loaders=loaders)
+        answer = ask(loaders, machine=machine, device="cuda")
+        best = min(loaders.batch_seconds(num) for num in swept)
+        assert best / loaders.batch_seconds(answer.num_workers) >= 0.97
+        assert started(machine) <= max(8 * num_cores, 3 * answer.num_workers)
+
+
+def test_counts_that_cannot_be_enough_are_not_raced(ask):
+    loaders = FakeLoaders(prepare_seconds=0.04, step_seconds=5e-4, num_cores=16)
+    machine = FakeMachine(loaders=loaders)
+    assert ask(loaders, machine=machine, device="cuda").num_workers == 16
+    raced = [r for r in machine.asked if isinstance(r, RaceLoaders) and r.what == "together"]
+    assert min(lane.num_workers for r in raced for lane in r.lanes) == 16
 
 
 def test_no_workers_where_they_cannot_help(ask):
@@ -123,6 +171,16 @@ def test_a_shm_too_small_is_found_before_a_worker_dies_of_it(ask):
     assert all(lane.num_workers == 0 for r in machine.asked if isinstance(r, RaceLoaders) for lane in r.lanes)
 
 
+def test_a_shm_that_limits_the_workers_is_told_with_figures_and_a_way(ask):
+    loaders = FakeLoaders(prepare_seconds=0.4, step_seconds=0.001, batch_bytes=2**20)
+    small = ask(loaders, shm_bytes=16 * 2**20)
+    (said,) = [sentence for sentence in small.not_measured if "/dev/shm" in sentence]
+    assert small.num_workers <= 5
+    assert said.startswith("more than 5 workers: each holds up to 2 batches of 1.0 MiB in /dev/shm, and 16.0 MiB")
+    assert "docker run --shm-size" in said
+    assert not any("/dev/shm" in sentence for sentence in ask(loaders).not_measured)
+
+
 def test_workers_that_die_for_want_of_memory_leave_the_fewer_ones(ask):
     answer = ask(FakeLoaders(prepare_seconds=0.4, step_seconds=0.001, most_workers=5))
     assert answer.num_workers <= 5
@@ -156,6 +214,18 @@ def test_the_rule_of_the_thesis_is_its_formula(ask):
     answer = ask(loaders, rule="thesis", batch_size=100)
     assert (answer.num_workers, answer.batch_size) == (5, 100)
     assert ask(loaders, rule="thesis", batch_size=100, num_devices=2).num_workers == 9
+
+
+def test_the_thesis_takes_the_jobs_own_batch_for_the_largest_where_none_is_named(ask):
+    loaders = FakeLoaders(prepare_seconds=0.045, step_seconds=0.01)
+    answer = ask(loaders, rule="thesis")
+    assert (answer.num_workers, answer.batch_size) == (5, answer.baseline["batch_size"])
+    assert any(f"the job's own {answer.batch_size:,} stands for it" in note for note in answer.notes)
+
+
+def test_workers_of_the_thesis_that_cannot_run_are_no_answer(ask):
+    with pytest.raises(DoesNotFit, match="5 workers are needed at a batch of 100, and they could not run: planted"):
+        ask(FakeLoaders(prepare_seconds=0.045, step_seconds=0.01, most_workers=4), rule="thesis", batch_size=100)
 
 
 def test_the_thesis_batch_is_told_for_hosts_of_other_sizes(ask):

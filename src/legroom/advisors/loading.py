@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from legroom.advisors.loading_seen import UNSEEN_BYTES, Evidence, evidence_of, law_of, most_workers
+from legroom.advisors.loading_seen import Evidence, evidence_of, law_of, most_workers
 from legroom.advisors.loading_words import loading_not_measured, loading_notes, loading_recommendations
 from legroom.advisors.memory import description_of
 from legroom.answers import Answer
-from legroom.laws.loading import ENOUGH, LoaderLaw, time_shares
+from legroom.laws.loading import ENOUGH, WORKER_BYTES, LoaderLaw, time_shares
 from legroom.logbook import Logbook
 from legroom.records import Lane, LaneRate, LoadingQuestion
 
@@ -75,7 +75,7 @@ def advise_loading(logbook: Logbook, question: LoadingQuestion) -> LoadingAnswer
     shares, bound_by = _shares(seen, rate)
     is_fed = rate >= ENOUGH * seen.eats
     parallel = chosen.num_workers > 0
-    worker_bytes = max(one.worker_private_bytes for one in [*seen.load.values(), *seen.together]) or UNSEEN_BYTES
+    worker_bytes = max(one.worker_private_bytes for one in [*seen.load.values(), *seen.together]) or WORKER_BYTES
     baseline = dict(description.baseline)
     changed = {"num_workers": chosen.num_workers, "prefetch_factor": chosen.prefetch_factor}
     close = [lane.num_workers for lane, other in seen.rates.items() if other >= 0.95 * max(seen.rates.values())]

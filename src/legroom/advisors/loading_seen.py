@@ -9,9 +9,6 @@ from legroom.laws.loading import ENOUGH, LoaderLaw, core_ceiling, fit_loader_law
 from legroom.laws.race import join_races, pick_cheapest
 from legroom.records import ColdRead, Entry, Lane, LaneRate, LoaderRates, LoadingQuestion, RaceLoaders
 
-UNSEEN_BYTES = 2**25
-"""What a worker is taken to hold where none could be looked at."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:

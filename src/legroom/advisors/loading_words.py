@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from legroom.advisors.loading_seen import UNSEEN_BYTES, Evidence, most_workers
+from legroom.advisors.loading_seen import Evidence, most_workers
+from legroom.laws.loading import WORKER_BYTES
 from legroom.plan import Recommendation
 from legroom.records import Lane, LaneRate, LoadingQuestion
 from legroom.units import format_bytes, format_seconds
@@ -97,14 +98,29 @@ def loading_not_measured(seen: Evidence, question: LoadingQuestion) -> list[str]
     if seen.cold is not None and seen.cold.not_measured:
         sentences.append(seen.cold.not_measured)
     if not any(one.num_processes for one in [*seen.load.values(), *seen.together]):
-        sentences.append(f"memory of a worker: none ran, so {format_bytes(UNSEEN_BYTES)} stand for it")
+        sentences.append(f"memory of a worker: none ran, so {format_bytes(WORKER_BYTES)} stand for it")
     if question.num_devices > 1:
         sentences.append(
             f"{question.num_devices} devices at once: one was run; cores and memory were shared out by the law"
         )
-    if question.shm_bytes is not None and most_workers(seen, question, 0, 1, 2) < 1:
-        sentences.append(
-            f"any worker: a batch of {format_bytes(seen.step.batch_bytes)} twice ahead does not fit into "
-            f"{format_bytes(question.shm_bytes)} of /dev/shm. Enlarge it (docker run --shm-size) or lower the batch"
-        )
-    return sentences
+    return [*sentences, *_limited_by_shm(seen, question)]
+
+
+def _top_is_best(seen: Evidence) -> int:
+    """The largest number of workers tried, if none was much faster; else 0."""
+    top = max(seen.rates, key=lambda lane: lane.num_workers)
+    return top.num_workers if seen.rates[top] >= STARVED * max(seen.rates.values()) else 0
+
+
+def _limited_by_shm(seen: Evidence, question: LoadingQuestion) -> Iterable[str]:
+    """That /dev/shm holds no worker, or fewer than the device asks for."""
+    if question.shm_bytes is None:
+        return
+    most, free = most_workers(seen, question, 0, 1, 2), format_bytes(question.shm_bytes)
+    size = format_bytes(seen.step.batch_bytes)
+    way = "Enlarge it (docker run --shm-size) or lower the batch"
+    if most < 1:
+        yield f"any worker: a batch of {size} twice ahead does not fit into {free} of /dev/shm. {way}"
+    elif seen.rates[seen.chosen] < STARVED * seen.eats and _top_is_best(seen) >= most:
+        held = f"each holds up to 2 batches of {size} in /dev/shm"
+        yield f"more than {_workers(most)}: {held}, and {free} are free. {way}"

@@ -11,6 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 MOST_WORKERS = 256
+WORKER_BYTES = 2**25
+"""What a worker is taken to hold where none could be looked at."""
+ROOM_SHARE = 0.85
+"""Of what is free in /dev/shm or host memory, the share to fill: other programs take some too."""
+NUM_TAKEN = 2
+"""Batches beside those ahead: one is in use until the next has been taken, and workers go on at once."""
 ENOUGH = 0.98
 """Share of the best rate that counts as reached: below 2 % a difference is noise on most machines."""
 
@@ -101,15 +107,28 @@ def most_workers_in_memory(
 ) -> int:
     """The most workers that host memory and /dev/shm hold: W (worker + prefetch * batch) <= memory.
 
-    Every batch that waits lies in shared memory, which is host memory too.
+    Every batch that waits lies in shared memory, which is host memory too. Of /dev/shm 85 % are filled.
 
-    >>> most_workers_in_memory(8 * 2**30, 64 * 2**20, worker_bytes=2**28, batch_bytes=2**24, prefetch_factor=2)
+    >>> most_workers_in_memory(8 * 2**30, 128 * 2**20, worker_bytes=2**28, batch_bytes=2**24, prefetch_factor=2)
     2
     """
     waiting = prefetch_factor * batch_bytes
     by_memory = int(available_bytes / max(1.0, worker_bytes + waiting))
-    by_shm = by_memory if shm_bytes is None else int(shm_bytes / max(1.0, waiting))
+    by_shm = by_memory if shm_bytes is None else int(_ahead_bytes(shm_bytes, batch_bytes) / max(1.0, waiting))
     return max(0, min(by_memory, by_shm))
+
+
+def _ahead_bytes(shm_bytes: float, batch_bytes: float) -> float:
+    return ROOM_SHARE * shm_bytes - NUM_TAKEN * batch_bytes
+
+
+def waiting_bytes(num_workers: int, prefetch_factor: int, batch_bytes: int) -> int:
+    """What the batches of one loader take of /dev/shm at most: those ahead, the one in use and the next one, taken.
+
+    >>> waiting_bytes(4, 2, batch_bytes=10)
+    100
+    """
+    return (num_workers * prefetch_factor + NUM_TAKEN) * batch_bytes if num_workers else 0
 
 
 def time_shares(compute: float, warm: float, cold: float) -> dict[str, float]:

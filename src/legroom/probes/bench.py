@@ -25,6 +25,10 @@ class Bench:
     def __init__(self, address: JobAddress, beat: Beat = lambda phase, share=None: None) -> None:
         self.address, self.beat = address, beat
         self.saw_finite_loss = False
+        self.batch_bytes: dict[int, int] = {}
+        """Of the largest batch that a loader gave, by batch size."""
+        self.worker_bytes = 0
+        """Private memory of the largest loader worker seen."""
 
     @cached_property
     def job(self) -> Job:

@@ -1,17 +1,20 @@
 """What storage costs: the same batches with their files in the page cache, then dropped from it."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import psutil
 import torch
 from torch.utils.data import IterableDataset
 
 from legroom.clock import Clock, monotonic
+from legroom.job import Batch
 from legroom.probes.bench import Bench
 from legroom.probes.cold_files import cached_share, data_files, drop_from_cache, held_files, recording_opened
+from legroom.probes.kept_lanes import close_kept
 from legroom.probes.lane_failures import LaneFailed
 from legroom.probes.loader_race import consumer
 from legroom.probes.open_lane import OpenLane, open_lane
@@ -19,7 +22,7 @@ from legroom.records import ColdRead, ReadCold
 
 NUM_BATCHES = 8
 """Batches timed for each pass, beside those that are prepared ahead."""
-RECORD_SECONDS = 1.5
+RECORD_SECONDS = 0.6
 NO_FILE_SECONDS = 0.2
 """Samples that open no file for so long are taken to open none."""
 STILL_CACHED = 0.5
@@ -28,10 +31,10 @@ NO_FILE = "storage: no file was read for the samples looked at, so there is noth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One run over the chosen samples."""
+    """One epoch of the chosen samples."""
 
+    seconds: float
     batch_seconds: float
-    all_seconds: float
     read_bytes: int
 
 
@@ -44,22 +47,19 @@ def read_cold(request: ReadCold, bench: Bench, clock: Clock = monotonic) -> Cold
     if not files:
         return ColdRead(not_measured=NO_FILE)
     try:
-        warm = _run(request, bench, indices, clock)
-        drop_from_cache(files)
-        share = cached_share(files)
-        if share > STILL_CACHED:
-            reason = f"storage: {share:.0%} of the job's files stayed in memory when they were dropped from the cache"
-            return ColdRead(num_files=len(files), not_measured=reason)
-        cold = _run(request, bench, indices, clock)
+        warm, cold, share = _passes(request, bench, indices, files, clock)
     except LaneFailed as failed:
         return ColdRead(num_files=len(files), not_measured=f"storage: {failed.reason}")
+    if share > STILL_CACHED:
+        reason = f"storage: {share:.0%} of the job's files stayed in memory when they were dropped from the cache"
+        return ColdRead(num_files=len(files), not_measured=reason)
     return ColdRead(
         num_files=len(files),
         num_samples=len(indices),
         warm_batch_seconds=warm.batch_seconds,
         cold_batch_seconds=cold.batch_seconds,
         bytes_per_sample=cold.read_bytes / len(indices),
-        bytes_per_second=cold.read_bytes / cold.all_seconds,
+        bytes_per_second=cold.read_bytes / cold.seconds,
     )
 
 
@@ -83,19 +83,34 @@ def _chosen(request: ReadCold, bench: Bench, clock: Clock) -> tuple[list[int], l
     return order[: max(1, num_read // batch_size) * batch_size], data_files([*opened, *held])
 
 
-def _run(request: ReadCold, bench: Bench, indices: Sequence[int], clock: Clock) -> Pass:
+def _passes(
+    request: ReadCold, bench: Bench, indices: Sequence[int], files: Sequence[str], clock: Clock
+) -> tuple[Pass, Pass, float]:
+    """Warm, cold, and the share of the files that stayed cached; the same workers run both, as starting them costs."""
+    close_kept(bench)
     consume = consumer("together", bench, torch.device(request.device), request.precision)
-    read, began = psutil.Process().io_counters().read_bytes, clock()
-    lane = open_lane(request, bench, request.lane, consume, clock, indices)
-    with closing(lane):
+    with closing(open_lane(request, bench, request.lane, clock, indices)) as lane:
         lane.start()
-        started = clock()
-        num_batches = max(1, len(indices) // request.batch_size - 1)  # the first came when the lane was opened
-        for _ in range(num_batches):
-            consume(lane.take())
-        ended = clock()
-        read = psutil.Process().io_counters().read_bytes - read + _workers_read(lane)
-    return Pass(batch_seconds=(ended - started) / num_batches, all_seconds=ended - began, read_bytes=read)
+        warm = _pass(lane, consume, clock)
+        drop_from_cache(files)
+        share = cached_share(files)
+        read = _read_bytes(lane)
+        lane.take()
+        cold = _pass(lane, consume, clock)
+        return warm, replace(cold, read_bytes=_read_bytes(lane) - read), share
+
+
+def _pass(lane: OpenLane, consume: Callable[[Batch], Any], clock: Clock) -> Pass:
+    """The rest of an epoch whose first batch was taken already; its clock started when the workers did."""
+    num_batches = lane.epoch_batches
+    for _ in range(num_batches - 1):
+        consume(lane.take())
+    seconds = clock() - lane.epoch_began
+    return Pass(seconds=seconds, batch_seconds=seconds / num_batches, read_bytes=0)
+
+
+def _read_bytes(lane: OpenLane) -> int:
+    return int(psutil.Process().io_counters().read_bytes) + _workers_read(lane)
 
 
 def _workers_read(lane: OpenLane) -> int:

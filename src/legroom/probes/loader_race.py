@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,41 +11,73 @@ from legroom.clock import Clock, monotonic
 from legroom.errors import OutOfMemory
 from legroom.job import Batch
 from legroom.probes.bench import Bench
+from legroom.probes.kept_lanes import close_kept, enter_lanes, keep_lanes
 from legroom.probes.lane_failures import LaneFailed, hush_deaths
-from legroom.probes.open_lane import OpenLane, open_lane
+from legroom.probes.open_lane import OpenLane
+from legroom.probes.room import fit_together
 from legroom.probes.step_alone import step_rate
+from legroom.probes.timed_lane import TimedLane
 from legroom.records import Lane, LaneRate, LoaderRates, RaceLoaders
 
 
 def race_loaders(request: RaceLoaders, bench: Bench, clock: Clock = monotonic) -> LoaderRates:
     """Every lane's rate; a lane that cannot run here says why, and the others go on."""
     torch.manual_seed(request.seed)
+    began = clock()
+    close_kept(bench, but=None if request.what == "step" else request)
+    closing_seconds = clock() - began
     if request.what == "step":
-        return LoaderRates(lanes=[step_rate(request, bench, clock)])
+        return LoaderRates(lanes=[step_rate(request, bench, clock)], close_seconds=closing_seconds)
     consume = consumer(request.what, bench, torch.device(request.device), request.precision)
-    lanes = [open_lane(request, bench, lane, consume, clock) for lane in request.lanes]
+    found = [_race_explained(part, bench, consume, clock) for part in _heats(request, bench)]
+    return LoaderRates(
+        lanes=[rate for part in found for rate in part.lanes],
+        close_seconds=closing_seconds + sum(part.close_seconds for part in found),
+    )
+
+
+def _heats(request: RaceLoaders, bench: Bench) -> list[RaceLoaders]:
+    """The race whole, or one lane after the other where all of them would not fit into /dev/shm or memory at once."""
+    if fit_together(request.lanes, bench, request.batch_size):
+        return [request]
+    close_kept(bench)  # they hold some of what is missing, or what makes it seem so
+    if fit_together(request.lanes, bench, request.batch_size):
+        return [request]
+    return [replace(request, lanes=(lane,), keep=False) for lane in request.lanes]
+
+
+def _race_explained(request: RaceLoaders, bench: Bench, consume: Callable[[Batch], Any], clock: Clock) -> LoaderRates:
+    lanes = enter_lanes(request, bench, clock)
     try:
-        rates = _race(request, lanes)
+        return _race(request, bench, lanes, consume, clock)
     except (RuntimeError, OSError, EOFError) as error:  # torch tells of a dead worker in the middle of anything
-        _explain_deaths(lanes, error)
+        _explain_deaths(list(lanes.values()), error)
         raise
-    return LoaderRates(lanes=[rates[lane] for lane in request.lanes])
 
 
-def _race(request: RaceLoaders, lanes: list[OpenLane]) -> dict[Lane, LaneRate]:
+def _race(
+    request: RaceLoaders, bench: Bench, entered: dict[Lane, OpenLane], consume: Callable[[Batch], Any], clock: Clock
+) -> LoaderRates:
     rates: dict[Lane, LaneRate] = {}
+    lanes = list(entered.values())
     with ExitStack() as stack:
         for entrant in lanes:
             stack.enter_context(closing(entrant))
-            with _noting_failure(entrant.lane, lanes, rates):
+        for entrant in lanes:
+            with _noting_failure(entrant, lanes, rates):
                 entrant.start()
                 entrant.rest()
+        timed = [TimedLane(entrant, consume) for entrant in lanes]
         for _ in range(request.num_rounds):
-            for entrant in [entrant for entrant in lanes if entrant.lane not in rates]:
-                with _noting_failure(entrant.lane, lanes, rates):
-                    entrant.window(request.window_seconds, request.num_batches)
-        rates |= {entrant.lane: entrant.rate() for entrant in lanes if entrant.lane not in rates}
-    return rates
+            for runner in [runner for runner in timed if runner.lane.lane not in rates]:
+                with _noting_failure(runner.lane, lanes, rates):
+                    runner.window(request.window_seconds, request.num_batches)
+        rates |= {runner.lane.lane: runner.rate() for runner in timed if runner.lane.lane not in rates}
+        if request.keep and all(rate.outcome == "measured" for rate in rates.values()):
+            stack.pop_all()
+            keep_lanes(request, bench, entered)
+        ended = clock()
+    return LoaderRates(lanes=[rates[lane] for lane in request.lanes], close_seconds=clock() - ended)
 
 
 def _explain_deaths(lanes: list[OpenLane], error: Exception) -> None:
@@ -57,12 +90,13 @@ def _explain_deaths(lanes: list[OpenLane], error: Exception) -> None:
 
 
 @contextmanager
-def _noting_failure(lane: Lane, running: list[OpenLane], rates: dict[Lane, LaneRate]) -> Iterator[None]:
+def _noting_failure(entrant: OpenLane, running: list[OpenLane], rates: dict[Lane, LaneRate]) -> Iterator[None]:
     """Write down why the lane cannot go on; blame the lane whose worker died, which may be another's."""
     try:
         yield
     except LaneFailed as failed:
-        rates[lane] = _failed(lane, failed)
+        rates[entrant.lane] = _failed(entrant.lane, failed)
+        entrant.close()  # what it holds of /dev/shm may be what the others lack
     except RuntimeError as error:
         for other in running:
             try:

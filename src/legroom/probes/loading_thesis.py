@@ -5,7 +5,7 @@ from dataclasses import replace
 from legroom.errors import DoesNotFit
 from legroom.laws.loading import thesis_workers
 from legroom.laws.thesis import SIZES
-from legroom.probes.loading_search import INLINE, ask_race
+from legroom.probes.loading_races import INLINE, ask_race
 from legroom.probes.session import Session
 from legroom.records import JobDescription, Lane, LoadingQuestion
 from legroom.units import format_bytes
@@ -33,7 +33,12 @@ def measure_loading_thesis(
     found = replace(question, batch_size=batch_size)
     session.progress(f"{num_workers} workers at a batch of {batch_size:,}", 0.8)
     ask_race(session, found.race("step", (INLINE,)))
-    ask_race(session, found.race("together", (Lane(num_workers=num_workers),)))
+    (rate,) = ask_race(session, found.race("together", (Lane(num_workers=num_workers),))).lanes
+    if rate.outcome != "measured":
+        raise DoesNotFit(
+            f"By the thesis' rule {num_workers} workers are needed at a batch of {batch_size:,}, and they could not "
+            f"run: {rate.reason}"
+        )
     return found, ratios
 
 

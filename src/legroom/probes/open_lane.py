@@ -1,23 +1,22 @@
-"""One loader under measurement: opened, run for a while at each turn, closed; its failures told as what they mean."""
+"""One loader's life: opened, started, asked for batches, put to rest, closed; its failures told as what they mean."""
 
 import gc
 import multiprocessing
-import statistics
-import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
 from typing import Any
 
-import psutil
 import torch
 from torch.utils.data import IterableDataset
 
 from legroom.clock import Clock, monotonic
 from legroom.errors import JobHung, JobRaised
 from legroom.job import Batch
+from legroom.laws.loading import waiting_bytes
 from legroom.probes.bench import Bench
 from legroom.probes.lane_failures import (
+    LaneFailed,
     explain_death,
     explain_sample,
     explain_start,
@@ -25,22 +24,19 @@ from legroom.probes.lane_failures import (
     kill_workers,
     reading,
 )
+from legroom.probes.lost_batch import LostBatchWatch
 from legroom.probes.patience import Patience
+from legroom.probes.room import lacking
 from legroom.probes.watched_data import Board, watch
-from legroom.probes.worker_memory import worker_memory
-from legroom.records import Lane, LaneRate, RaceLoaders, ReadCold
-from legroom.training.batch import num_bytes, num_rows, tensors_of
+from legroom.records import Lane, RaceLoaders, ReadCold
+from legroom.training.batch import num_bytes, tensors_of
 from legroom.training.loader import make_loader
 
 DYING_SECONDS = 2.0
-LONGEST_WINDOWS = 4
-"""A turn may take this many windows where batches are slow: at least as many batches as there are workers."""
-FEWEST_BATCHES = 4
-"""Of a turn, unless they take too long: a time of two tells little on a busy machine."""
 
 
 class OpenLane:
-    """A loader with the place it is at. `consume` is called with each batch: the step, or nothing."""
+    """A loader with the place it is at: epoch after epoch without end."""
 
     def __init__(
         self,
@@ -50,26 +46,26 @@ class OpenLane:
         device: torch.device,
         batch_size: int,
         patience: Patience,
-        consume: Any,
         indices: Sequence[int] | None = None,
         clock: Clock = monotonic,
     ) -> None:
         self.lane, self.bench, self.device, self.clock = lane, bench, device, clock
-        self.patience, self.consume = patience, consume
+        self.batch_size, self.patience = batch_size, patience
         self.board = Board()
-        self.loader = self._make_loader(batch_size, indices)
+        self.loader = self._make_loader(indices)
+        self.epoch_batches = self._epoch_batches()
         self.processes: list[Any] = []
-        self.seconds: list[float] = []
-        self.num_batches = 0
-        self.rows: list[int] = []
         self.batch_bytes = 0
-        self.waited = self.main_cpu = self.worker_cpu = 0.0
-        self.repeats_samples = False
-        self.start_seconds = 0.0
+        self.repeats_samples = self.has_run = False
+        self.start_seconds = self.epoch_began = 0.0
         self._batches = self._endless()
 
     def start(self) -> None:
-        """Start the workers and take the first batch."""
+        """Start the workers and take the first batch, unless a race before this one did."""
+        if self.start_seconds:
+            return
+        if reason := lacking([self.lane], self.bench, self.batch_size):
+            raise LaneFailed("out_of_memory", reason)
         before = set(multiprocessing.active_children())
         started = self.clock()
         self.board.rest()  # until all of them are there: the first ones would take the cores that start the others
@@ -77,15 +73,17 @@ class OpenLane:
         self.processes = [child for child in multiprocessing.active_children() if child not in before]
         self.start_seconds = self.clock() - started
         self.batch_bytes = num_bytes(first)
+        known = self.bench.batch_bytes
+        known[self.batch_size] = max(self.batch_bytes, known.get(self.batch_size, 0))
         if isinstance(self.bench.train.dataset, IterableDataset) and len(self.processes) > 1:
             pairs = zip(tensors_of(first), tensors_of(self.take()), strict=False)
             self.repeats_samples = all(torch.equal(one, other) for one, other in pairs)
 
-    def _make_loader(self, batch_size: int, indices: Sequence[int] | None) -> Any:
+    def _make_loader(self, indices: Sequence[int] | None) -> Any:
         job, dataset = self.bench.job, self.bench.train.dataset
         settings = replace(
             job.baseline,
-            batch_size=batch_size,
+            batch_size=self.batch_size,
             num_workers=self.lane.num_workers,
             prefetch_factor=self.lane.prefetch_factor,
         )
@@ -100,66 +98,56 @@ class OpenLane:
             blas_threads=self.lane.blas_threads,
         )
 
+    def _epoch_batches(self) -> int:
+        """0 where nobody knows; corrected when one ends, as workers may drop a last batch each."""
+        if isinstance(self.bench.train.dataset, IterableDataset) or self.bench.job.loader is not None:
+            return (self.bench.job.num_samples or 0) // self.batch_size
+        return len(self.loader)
+
     def _endless(self) -> Generator[Batch, None, None]:
         """Epoch after epoch: what a small data set loses at the end of each is part of its rate."""
         while True:
-            batch = None
+            count = 0
             batches = iter(self.loader)
             self.board.go_on()
+            self.epoch_began = self.clock()
             for batch in batches:
+                count += 1
                 yield batch
-            if batch is None:
+            if not count:
                 raise JobRaised("The loader gave no batch. legroom needs at least one; lower --batch-size")
+            self.epoch_batches = count
 
     def take(self) -> Batch:
         """The next batch, or an error that says who failed where."""
         self.bench.beat("loading")
         try:
-            with self.patience(lambda: reading(self.board, self.lane.num_workers)):
+            with self.patience(lambda: reading(self.board, self.lane.num_workers), self._look()):
                 return next(self._batches)
         except JobHung:
             kill_workers()
+            raise
+        except LaneFailed:
             raise
         except Exception as error:
             self._explain(error)
             raise
 
-    def rest(self) -> None:
-        """Stop the workers until the lane's next turn: others have the cores, and nothing is prepared ahead."""
-        if self.processes:
-            self.board.rest()
+    def _look(self) -> Any:
+        """What looks now and then whether the batch can still come; without workers nobody else works on it."""
+        if not self.lane.num_workers:
+            return None
+        watch = LostBatchWatch(
+            self.board,
+            self._children,
+            waiting_bytes=waiting_bytes(
+                self.lane.num_workers, self.lane.prefetch_factor, self.bench.batch_bytes.get(self.batch_size, 0)
+            ),
+            can_see_reads=self.bench.job.loader is None,
+        )
+        return watch.look
 
-    def window(self, seconds: float, num_batches: int | None) -> None:
-        """One turn. It begins in the middle of a long run: where the last one ended."""
-        self.board.go_on()
-        try:
-            self._time_turn(seconds, num_batches)
-        finally:
-            self.rest()
-
-    def _time_turn(self, seconds: float, num_batches: int | None) -> None:
-        for _ in range(self._num_ahead()):
-            self.consume(self.take())
-        self._finish_device()
-        main, workers, started = time.process_time(), self._workers_cpu(), self.clock()
-        count, waited = 0, 0.0
-        # Workers finish in step with each other: only whole rounds of them are counted.
-        round_size = max(1, len(self.processes))
-        while not self._is_over(self.clock() - started, seconds, count, round_size, num_batches):
-            asked = self.clock()
-            batch = self.take()
-            waited += self.clock() - asked
-            self.rows.append(num_rows(batch))
-            self.consume(batch)
-            count += 1
-        self._finish_device()
-        self.seconds.append((self.clock() - started) / count)
-        self.num_batches += count
-        self.waited += waited
-        self.main_cpu += time.process_time() - main
-        self.worker_cpu += self._workers_cpu() - workers
-
-    def _num_ahead(self) -> int:
+    def num_ahead(self) -> int:
         """Batches prepared ahead that a turn has to use up first.
 
         In the start there are some; workers of a job's own loader cannot be stopped; and those of a data set that hands
@@ -168,54 +156,22 @@ class OpenLane:
         if self.bench.job.loader is not None:
             return max(1, len(self.processes) * self.lane.prefetch_factor)
         whole = hasattr(self.bench.train.dataset, "__getitems__")
-        return max(1, len(self.processes)) if whole or not self.seconds else 0
+        return max(1, len(self.processes)) if whole or not self.has_run else 0
 
-    def _is_over(self, elapsed: float, window: float, count: int, round_size: int, wanted: int | None) -> bool:
-        if wanted is not None:
-            return count >= wanted
-        if count >= 2 and elapsed > LONGEST_WINDOWS * window:
-            return True
-        return elapsed >= window and count >= FEWEST_BATCHES and count % round_size == 0
-
-    def rate(self) -> LaneRate:
-        """All turns so far."""
-        median, count = statistics.median(self.seconds), self.num_batches
-        private, resident = worker_memory([process.pid for process in self.processes])
-        return LaneRate(
-            lane=self.lane,
-            batch_seconds=self.seconds,
-            median_seconds=median,
-            spread=(max(self.seconds) - min(self.seconds)) / median,
-            num_batches=count,
-            samples_per_batch=statistics.mean(self.rows),
-            batch_bytes=self.batch_bytes,
-            wait_seconds=self.waited / count,
-            main_cpu_seconds=self.main_cpu / count,
-            worker_cpu_seconds=self.worker_cpu / count,
-            start_seconds=self.start_seconds,
-            num_processes=len(self.processes),
-            worker_private_bytes=private,
-            worker_resident_bytes=resident,
-            repeats_samples=self.repeats_samples,
-        )
+    def rest(self) -> None:
+        """Stop the workers until the lane's next turn: others have the cores, and nothing is prepared ahead."""
+        if self.processes:
+            self.board.rest()
 
     def close(self) -> None:
         """End the workers."""
-        self.board.go_on()
+        self.board.leave()
         self.processes = self._children()
         # Left to the collector, workers would end late, and it looks at all that torch holds: 0.2 s a lane.
         self._batches.close()
         self.loader = None
         if any(process.is_alive() for process in self.processes):  # a loader of the job's own may hold itself
             gc.collect()
-
-    def _workers_cpu(self) -> float:
-        times = [psutil.Process(process.pid).cpu_times() for process in self.processes if process.is_alive()]
-        return float(sum(time.user + time.system for time in times))
-
-    def _finish_device(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
 
     def _explain(self, error: Exception) -> None:
         """Raise what the error means, where that is known."""
@@ -238,12 +194,7 @@ class OpenLane:
 
 
 def open_lane(
-    request: RaceLoaders | ReadCold,
-    bench: Bench,
-    lane: Lane,
-    consume: Callable[[Batch], Any],
-    clock: Clock,
-    indices: Sequence[int] | None = None,
+    request: RaceLoaders | ReadCold, bench: Bench, lane: Lane, clock: Clock, indices: Sequence[int] | None = None
 ) -> OpenLane:
     """The lane of a request, not started yet."""
     return OpenLane(
@@ -252,7 +203,6 @@ def open_lane(
         device=torch.device(request.device),
         batch_size=request.batch_size,
         patience=Patience(request.patience_seconds),
-        consume=consume,
         indices=indices,
         clock=clock,
     )

@@ -74,7 +74,7 @@ def _step_window(
 def _kept(request: RaceLoaders, bench: Bench, clock: Clock) -> list[Batch]:
     """A few batches as training sees them, uneven ones included."""
     kept: list[Batch] = []
-    with closing(open_lane(request, bench, INLINE, lambda batch: None, clock)) as lane:
+    with closing(open_lane(request, bench, INLINE, clock)) as lane:
         lane.start()
         deadline = clock() + 2 * request.window_seconds
         while len(kept) < NUM_KEPT and (not kept or clock() < deadline):

@@ -40,6 +40,8 @@ class RaceLoaders:
     seed: int = 0
     patience_seconds: float = field(default=270.0, compare=False)
     """How long one batch may take before the data set counts as hung."""
+    keep: bool = field(default=False, compare=False)
+    """Whether the lanes stay open, their workers resting, for a race that follows."""
 
     def __post_init__(self) -> None:
         # Over a pipe lanes come as mappings.
@@ -71,6 +73,8 @@ class LaneRate:
     """Core seconds of all workers together for each batch."""
     start_seconds: float = 0.0
     """From asking for the loader to its first batch; of the step alone, from building it to its third step."""
+    turn_seconds: float = 0.0
+    """Of all turns together, with the batches that were used up before each."""
     copy_seconds: float = 0.0
     """Copy of a batch to the device, where that was measured."""
     num_processes: int = 0
@@ -93,6 +97,8 @@ class LoaderRates:
 
     kind: Literal["loader_rates"] = "loader_rates"
     lanes: list[LaneRate]
+    close_seconds: float = 0.0
+    """To end workers: those that are not kept, and those kept from the race before which this one did not need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +160,7 @@ class LoadingQuestion:
         *,
         num_rounds: int = 3,
         window_seconds: float = 0.4,
+        keep: bool = False,
     ) -> RaceLoaders:
         """The request for a race at the batch in question."""
         return RaceLoaders(
@@ -164,6 +171,7 @@ class LoadingQuestion:
             lanes=lanes,
             num_rounds=num_rounds,
             window_seconds=window_seconds,
+            keep=keep,
             seed=self.seed,
             patience_seconds=self.patience_seconds,
         )

@@ -21,8 +21,12 @@ class FakeLoaders:
     """To prepare a batch beyond that, while no core works: storage, a network."""
     transfer_seconds: float = 0.0
     """To hand a batch over between processes."""
+    main_seconds: float = 0.0
+    """Of the training process for each batch it takes from workers, beside the step: one batch after another."""
     step_seconds: float = 0.01
     contention: float = 0.0
+    coherence: float = 0.0
+    """Cost of each pair of workers."""
     num_cores: int = 16
     storage_seconds: float = 0.0
     """More for a batch whose files are not in the page cache."""
@@ -43,7 +47,9 @@ class FakeLoaders:
 
     def batch_seconds(self, num_workers: int) -> float:
         """The planted truth: seconds a batch takes with the step."""
-        return max(self.load_seconds(num_workers), self.step_seconds) if num_workers else self._inline()
+        if num_workers == 0:
+            return self.prepare_seconds + self.wait_seconds + self.step_seconds
+        return max(self.load_seconds(num_workers), self.step_seconds + self.main_seconds)
 
     def load_seconds(self, num_workers: int) -> float:
         """Of the loader alone."""
@@ -51,11 +57,9 @@ class FakeLoaders:
         if num_workers == 0:
             return whole
         whole += self.transfer_seconds
-        by_workers = whole * (1 + self.contention * (num_workers - 1)) / num_workers
-        return max(by_workers, self.prepare_seconds / self.num_cores)
-
-    def _inline(self) -> float:
-        return self.prepare_seconds + self.wait_seconds + self.step_seconds
+        others = num_workers - 1
+        by_workers = whole * (1 + self.contention * others + self.coherence * num_workers * others) / num_workers
+        return max(by_workers, self.prepare_seconds / self.num_cores, self.main_seconds)
 
     def race(self, request: RaceLoaders) -> LoaderRates:
         """What a child would report."""
@@ -79,6 +83,7 @@ class FakeLoaders:
             num_batches=10 * request.num_rounds,
             samples_per_batch=request.batch_size,
             batch_bytes=self.batch_bytes,
+            main_cpu_seconds=self.main_seconds if lane.num_workers else 0.0,
             worker_cpu_seconds=self.prepare_seconds if lane.num_workers else 0.0,
             num_processes=lane.num_workers,
             worker_private_bytes=self.worker_bytes if lane.num_workers else 0,

@@ -1,0 +1,31 @@
+"""Loaders that stay open from one race to the next: starting a worker takes longer than a turn of it is worth."""
+
+from weakref import WeakKeyDictionary
+
+from legroom.clock import Clock
+from legroom.probes.bench import Bench
+from legroom.probes.open_lane import OpenLane, open_lane
+from legroom.records import Lane, RaceLoaders
+
+_kept: WeakKeyDictionary[Bench, dict[tuple[str, int, Lane], OpenLane]] = WeakKeyDictionary()
+"""By device, batch size and lane. Their workers rest."""
+
+
+def enter_lanes(request: RaceLoaders, bench: Bench, clock: Clock) -> dict[Lane, OpenLane]:
+    """The request's lanes, in its order: those kept, and new ones that are not started yet."""
+    kept = _kept.pop(bench, {})
+    wanted = {lane: (request.device, request.batch_size, lane) for lane in request.lanes}
+    return {lane: kept.get(key) or open_lane(request, bench, lane, clock) for lane, key in wanted.items()}
+
+
+def keep_lanes(request: RaceLoaders, bench: Bench, lanes: dict[Lane, OpenLane]) -> None:
+    """Let these rest until the next race of the same bench."""
+    _kept[bench] = {(request.device, request.batch_size, lane): entrant for lane, entrant in lanes.items()}
+
+
+def close_kept(bench: Bench, but: RaceLoaders | None = None) -> None:
+    """End what is kept, but for the lanes of a request."""
+    spared = {(but.device, but.batch_size, lane) for lane in but.lanes} if but else set()
+    kept = _kept.get(bench, {})
+    for key in kept.keys() - spared:
+        kept.pop(key).close()

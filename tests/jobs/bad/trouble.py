@@ -1,6 +1,6 @@
 """A plain job whose training goes wrong where the environment says so; the job itself stays the same.
 
-TROUBLE="slow PATH": from the 23rd update on a step takes 50 ms, and PATH exists.
+TROUBLE="slow PATH": from the 23rd update on a step takes a quarter of a second, and PATH exists.
 TROUBLE=nan: the loss of that update is NaN.
 """
 
@@ -28,7 +28,7 @@ def job() -> legroom.Job:
         value = plain.loss(model, batch)
         if model.training and num_updates >= FIRST and kind == "slow":
             Path(path).touch()
-            time.sleep(0.05)
+            time.sleep(0.25)
         return value * float("nan") if kind == "nan" and num_updates == FIRST else value
 
     return replace(plain.job(), loss=loss)

@@ -40,13 +40,19 @@ def run(folder, *more, trouble=""):
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
+def hear_ctrl_c():
+    """Tests run in the background of a shell inherit that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def break_off(folder, number, *more):
     """The command, given that signal amid an epoch; its exit code, what it printed, and the processes below it."""
     sign = folder.with_suffix(".slow")
     sign.unlink(missing_ok=True)
     command = [sys.executable, "-m", "legroom", *WORDS, "--out", str(folder), *more]
     environment = {**os.environ, "TROUBLE": f"slow {sign}"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as parent:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, **pipes, env=environment, preexec_fn=hear_ctrl_c) as parent:
         while not sign.exists():
             assert parent.poll() is None, "it ended before it was broken off"
             time.sleep(0.02)

@@ -125,6 +125,9 @@ def test_slow_storage_slow_collation_and_rest_lose_no_batch(monkeypatch):
     workers.board.places[1] = -1
     workers.board.rest()
     workers.wait(60)
+    workers.board.go_on()
+    with pytest.raises(LaneFailed):  # it looked all the time
+        workers.wait(12)
 
 
 def test_patience_looks_again_and_again_and_ends_all_the_same(monkeypatch):

@@ -61,7 +61,8 @@ def host_note(points: Sequence[StepTime], law: SpeedLaw) -> Iterator[str]:
     if not law.host_seconds or not waiting:
         return
     last = waiting[-1].batch_size
-    where = f"Up to {last:,} samples" if last < points[-1].batch_size else "At every size timed"
+    upto = f"Up to {last:,} samples" if last > 1 else "At one sample"
+    where = upto if last < points[-1].batch_size else "At every size timed"
     works = [point.device_seconds for point in waiting]
     needs = " to ".join(dict.fromkeys(_milliseconds(seconds) for seconds in (min(works), max(works))))
     yield (

@@ -30,13 +30,13 @@ def read_gpus(environ: Mapping[str, str] = os.environ) -> tuple[list[Gpu], str |
 
         nvml.nvmlInit()
     except ImportError:
-        return [], "No GPU was looked for: the package nvidia-ml-py is not installed."
+        return [], "No GPU was looked for: the package nvidia-ml-py is not installed"
     except nvml.NVMLError as error:
-        return [], f"No NVIDIA GPU was found: the driver did not answer ({error})."
+        return [], f"No NVIDIA GPU was found: the driver did not answer ({error})"
     try:
         return _read_visible(nvml, environ)
     except nvml.NVMLError as error:
-        return [], f"The NVIDIA driver answers but its GPUs could not be read ({error})."
+        return [], f"The NVIDIA driver answers but its GPUs could not be read ({error})"
     finally:
         nvml.nvmlShutdown()
 
@@ -44,7 +44,7 @@ def read_gpus(environ: Mapping[str, str] = os.environ) -> tuple[list[Gpu], str |
 def _read_visible(nvml: Any, environ: Mapping[str, str]) -> tuple[list[Gpu], str | None]:
     handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
     if not handles:
-        return [], "The NVIDIA driver is installed but reports no GPU."
+        return [], "The NVIDIA driver is installed but reports no GPU"
     words = environ.get("CUDA_VISIBLE_DEVICES")
     visible = handles if words is None else _select(nvml, handles, words)
     # CUDA counts the fastest card first, the driver goes by bus: among unlike cards the two may differ.
@@ -54,7 +54,7 @@ def _read_visible(nvml: Any, environ: Mapping[str, str]) -> tuple[list[Gpu], str
         "CUDA may count unlike cards in another order; set CUDA_DEVICE_ORDER=PCI_BUS_ID to be sure." if unsure else ""
     )
     gpus = [_read_gpu(nvml, index, handle, note) for index, handle in enumerate(visible)]
-    return gpus, None if gpus else f"CUDA_VISIBLE_DEVICES={words!r} hides all {len(handles)} GPUs."
+    return gpus, None if gpus else f"CUDA_VISIBLE_DEVICES={words!r} hides all {len(handles)} GPUs"
 
 
 def _select(nvml: Any, handles: list[Any], words: str) -> list[Any]:

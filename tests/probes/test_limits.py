@@ -307,7 +307,7 @@ def test_visible_cards_are_counted_from_zero(driver):
 
 
 def test_hidden_cards_are_said(driver):
-    assert read_gpus({"CUDA_VISIBLE_DEVICES": ""}) == ([], "CUDA_VISIBLE_DEVICES='' hides all 3 GPUs.")
+    assert read_gpus({"CUDA_VISIBLE_DEVICES": ""}) == ([], "CUDA_VISIBLE_DEVICES='' hides all 3 GPUs")
 
 
 def test_mig_is_noted_on_the_card_and_on_the_slice(driver):

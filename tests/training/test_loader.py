@@ -1,16 +1,18 @@
 """The loader of a job and its settings."""
 
 import itertools
+import multiprocessing
+from multiprocessing.util import Finalize
 
 import numpy as np
 import pytest
 import torch
 from threadpoolctl import threadpool_info
 from torch import nn
-from torch.utils.data import Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from legroom import Job, Settings
-from legroom.training.loader import THREAD_NAMES, make_loader
+from legroom.training.loader import THREAD_NAMES, end_workers, make_loader
 
 CPU = torch.device("cpu")
 
@@ -94,3 +96,17 @@ def test_workers_get_one_blas_thread_unless_told_otherwise(monkeypatch, blas_thr
     settings = Settings(batch_size=4, num_workers=1)
     loader = make_loader(job(), Threads(), settings, train=False, device=CPU, blas_threads=blas_threads)
     assert next(iter(loader)).max() == (1 if blas_threads else here)
+
+
+def test_workers_of_a_loader_that_holds_itself_end_in_order(tmp_path):
+    def leave_a_trace(worker):
+        Finalize(None, (tmp_path / str(worker)).touch, exitpriority=1)  # runs where a process ends, not where it dies
+
+    batches = iter(DataLoader(TensorDataset(torch.zeros(8)), num_workers=2, worker_init_fn=leave_a_trace))
+    batches.itself = batches
+    next(batches)
+    processes = multiprocessing.active_children()
+    del batches
+    end_workers(processes)
+    assert not any(process.is_alive() for process in processes)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]

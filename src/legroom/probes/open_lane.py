@@ -1,6 +1,5 @@
 """One loader's life: opened, started, asked for batches, put to rest, closed; its failures told as what they mean."""
 
-import gc
 import multiprocessing
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -30,7 +29,7 @@ from legroom.probes.room import lacking
 from legroom.probes.watched_data import Board, watch
 from legroom.records import Lane, RaceLoaders, ReadCold
 from legroom.training.batch import num_bytes, tensors_of
-from legroom.training.loader import make_loader
+from legroom.training.loader import end_workers, make_loader
 
 DYING_SECONDS = 2.0
 
@@ -167,11 +166,9 @@ class OpenLane:
         """End the workers."""
         self.board.leave()
         self.processes = self._children()
-        # Left to the collector, workers would end late, and it looks at all that torch holds: 0.2 s a lane.
+        end_workers(self.processes)
         self._batches.close()
         self.loader = None
-        if any(process.is_alive() for process in self.processes):  # a loader of the job's own may hold itself
-            gc.collect()
 
     def _explain(self, error: Exception) -> None:
         """Raise what the error means, where that is known."""

@@ -29,7 +29,7 @@ from legroom.probes.room import lacking
 from legroom.probes.watched_data import Board, watch
 from legroom.records import Lane, RaceLoaders, ReadCold
 from legroom.training.batch import num_bytes, tensors_of
-from legroom.training.loader import end_workers, make_loader
+from legroom.training.loader import end_workers, make_loader, start_epoch
 
 DYING_SECONDS = 2.0
 
@@ -107,7 +107,7 @@ class OpenLane:
         """Epoch after epoch: what a small data set loses at the end of each is part of its rate."""
         while True:
             count = 0
-            batches = iter(self.loader)
+            batches = start_epoch(self.loader)
             self.board.go_on()
             self.epoch_began = self.clock()
             for batch in batches:

@@ -10,6 +10,7 @@ import torch
 
 from legroom.job import Batch, Job
 from legroom.training.batch import move
+from legroom.training.loader import start_epoch
 from legroom.training.step import autocast, loss_and_count
 
 
@@ -30,7 +31,7 @@ def evaluate(job: Job, model: Any, batches: Iterable[Batch], device: torch.devic
     wide = torch.float32 if device.type == "mps" else torch.float64  # counts of tokens outgrow fp32's 24 bits
     sums = [torch.zeros((), device=device, dtype=wide) for _ in range(4)]
     with _evaluation_mode(model):
-        for batch in batches:
+        for batch in start_epoch(batches):
             moved = move(batch, device)
             with autocast(device, precision):
                 if job.loss is not None:

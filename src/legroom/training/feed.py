@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from legroom.errors import UsageError
 from legroom.job import Batch, Job, Settings
 from legroom.training.checkpoint import restore_chance
-from legroom.training.loader import make_loader
+from legroom.training.loader import make_loader, start_epoch
 from legroom.training.order import EpochOrder, epoch_seed
 
 
@@ -56,7 +56,7 @@ class Feed:
             position = 0
         elif position and chance is not None:
             restore_chance(chance)
-        iterator = iter(self.loader)
+        iterator = start_epoch(self.loader)
         for _ in range(position):
             next(iterator, None)
         return self._grouped(iterator)

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Callable, Collection, Iterable, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sized
 from typing import Any
 
 import torch
@@ -63,6 +63,21 @@ def _is_short(job: Job, dataset: Any, batch_size: int) -> bool:
 
 def _length(dataset: Any) -> int | None:
     return len(dataset) if isinstance(dataset, Sized) else None
+
+
+def start_epoch(loader: Iterable[Batch]) -> Iterator[Batch]:
+    """An iterator over one epoch.
+
+    What its processes inherit from this one is kept from their collectors: a forked process that frees a pinned tensor
+    or a CUDA event aborts. Their memory stays shared for longer, too.
+    """
+    if gc.get_freeze_count():  # the job has done so itself
+        return iter(loader)
+    gc.freeze()
+    try:
+        return iter(loader)
+    finally:
+        gc.unfreeze()
 
 
 def end_workers(processes: Collection[Any]) -> None:

@@ -8,7 +8,8 @@ Cores are those this process may run on, by affinity and cgroup; `cpu_count` is 
 
 For each pipeline: `legroom loading` as a user calls it; a sweep over workers and batches ahead, one timed run a
 setting; then all that anybody chose, and the sweep's best three, raced against each other in turns. A choice is scored
-by its median rate over the best median of that race. Rows are appended to OUT/loading.jsonl.
+by its median rate over the best median of that race; a rule of thumb far behind in the sweep is scored by the sweep.
+One child answers all of it, so that start-up is paid once. Rows are appended to OUT/loading.jsonl.
 """
 
 import argparse
@@ -17,13 +18,14 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from legroom import api
 from legroom.engines.local import LocalEngine
 from legroom.errors import LegroomError
-from legroom.job import address_of
+from legroom.job import JobAddress, address_of
 from legroom.probes.limits import read_limits
 from legroom.records import QUIET_THREADS, Lane, LoaderRates, RaceLoaders, to_json
 
@@ -34,6 +36,8 @@ BATCH_SIZES = {"tiny": 256, "huge": 8, "memory": 64}
 FEW_CORES = 8
 SWEEP_TURNS = (5, 0.4)
 """Two seconds for each setting, in five turns: shorter runs of the same setting differ by more than 5 %."""
+FAR_BEHIND = 0.7
+"""Share of the best in the sweep below which a rule of thumb is not raced."""
 
 
 def workers_to_sweep(num_cores: int) -> list[int]:
@@ -84,16 +88,31 @@ class Racer:
         }
 
 
+class Lent:
+    """The racer's child, lent to legroom: it answers as any other, and stays when legroom is done."""
+
+    def __init__(self, race: Racer) -> None:
+        self.ask = race.worker.ask
+
+    def start(self, address: JobAddress, environment: Mapping[str, str]) -> "Lent":
+        """The child there is."""
+        return self
+
+    def close(self) -> None:
+        """Its owner ends it."""
+
+
 def address(pipeline: str) -> Any:
     """The job's address."""
     return address_of(f"{Path(__file__).with_name('pipelines.py')}:job", {"pipeline": pipeline})
 
 
-def run_legroom(pipeline: str, device: str) -> dict[str, Any]:
+def run_legroom(race: Racer) -> dict[str, Any]:
     """What `legroom loading` chooses, and what it took."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        answer = api.loading(address(pipeline), device=device, run=api.Run(out=Path(folder)))
+        run = api.Run(out=Path(folder), engine=Lent(race))
+        answer = api.loading(address(race.pipeline), device=race.device, run=run)
         seconds = time.perf_counter() - started
         lines = [json.loads(line) for line in Path(folder, "logbook.jsonl").read_text().splitlines()]
     entries = [line["entry"] for line in lines if "entry" in line]
@@ -201,7 +220,7 @@ def compare(pipeline: str, device: str, *, with_loadtune: bool) -> dict[str, Any
     start_seconds = time.perf_counter() - started
     say(pipeline, start_seconds, f"a child is ready, {num_cores} cores")
     try:
-        found = run_legroom(pipeline, device)
+        found = run_legroom(race)
         say_asked(pipeline, found["asked"])
         say(pipeline, found["seconds"], f"legroom chose {found['lane'].num_workers} workers")
         swept, sweep_seconds = sweep(race, num_cores)
@@ -222,13 +241,15 @@ def compare(pipeline: str, device: str, *, with_loadtune: bool) -> dict[str, Any
         choices |= {"loadtune": lane} if lane else {}
         row |= {"loadtune_seconds": seconds, "loadtune_label": label}
     best = sorted(swept, key=lambda lane: swept[lane], reverse=True)[:3]
-    lanes = list(dict.fromkeys([*choices.values(), *best]))
+    behind = {lane for lane in swept if swept[lane] < FAR_BEHIND * swept[best[0]]} - {choices["legroom"]}
+    lanes = [lane for lane in dict.fromkeys([*choices.values(), *best]) if lane not in behind]
     started = time.perf_counter()
     rates = race(lanes, 5, 0.4 if few else 0.25)
     race.worker.close()
     say(pipeline, time.perf_counter() - started, f"raced {len(lanes)} settings against each other")
     medians = {lane: sorted(values)[len(values) // 2] for lane, values in rates.items()}
     top = max(medians.values())
+    shares = {lane: swept[lane] / swept[best[0]] for lane in behind} | {lane: medians[lane] / top for lane in medians}
     return row | {
         "shares": found["shares"],
         "asked": found["asked"],
@@ -238,7 +259,7 @@ def compare(pipeline: str, device: str, *, with_loadtune: bool) -> dict[str, Any
         "sweep_seconds": sweep_seconds,
         "sweep_start_seconds": start_seconds,
         "choices": {name: [lane.num_workers, lane.prefetch_factor] for name, lane in choices.items()},
-        "scores": {name: medians[lane] / top for name, lane in choices.items()},
+        "scores": {name: shares[lane] for name, lane in choices.items()},
         "best": next([lane.num_workers, lane.prefetch_factor] for lane in medians if medians[lane] == top),
         "best_samples_per_second": top,
         "swept": [[lane.num_workers, lane.prefetch_factor, rate] for lane, rate in swept.items()],

@@ -1,5 +1,6 @@
 """One loader's life: opened, started, asked for batches, put to rest, closed; its failures told as what they mean."""
 
+import gc
 import multiprocessing
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -169,6 +170,8 @@ class OpenLane:
         end_workers(self.processes)
         self._batches.close()
         self.loader = None
+        if self.device.type == "cuda":  # an iterator of torch 2.11 holds itself, and pinned batches
+            gc.collect()
 
     def _explain(self, error: Exception) -> None:
         """Raise what the error means, where that is known."""

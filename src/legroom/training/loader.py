@@ -71,8 +71,6 @@ def start_epoch(loader: Iterable[Batch]) -> Iterator[Batch]:
     What its processes inherit from this one is kept from their collectors: a forked process that frees a pinned tensor
     or a CUDA event aborts. Their memory stays shared for longer, too.
     """
-    if gc.get_freeze_count():  # the job has done so itself
-        return iter(loader)
     gc.freeze()
     try:
         return iter(loader)

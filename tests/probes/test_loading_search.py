@@ -105,6 +105,14 @@ def test_counts_that_cannot_be_enough_are_not_raced(ask):
     assert min(lane.num_workers for r in raced for lane in r.lanes) == 16
 
 
+def test_a_core_is_left_to_the_process_that_launches_steps(ask):
+    loaders = FakeLoaders(prepare_seconds=0.04, step_seconds=0.0025, launch_seconds=0.0025, num_cores=16)
+    machine = FakeMachine(loaders=loaders)
+    assert ask(loaders, machine=machine, device="cuda").num_workers == 15
+    first = next(r for r in machine.asked if isinstance(r, RaceLoaders) and r.what == "together")
+    assert 15 in [lane.num_workers for lane in first.lanes]
+
+
 def test_no_workers_where_they_cannot_help(ask):
     answer = ask(FakeLoaders(prepare_seconds=1e-5, transfer_seconds=2e-3, step_seconds=1e-2))
     assert (answer.num_workers, answer.persistent_workers) == (0, False)

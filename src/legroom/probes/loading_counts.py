@@ -14,7 +14,8 @@ def first_counts(parts: Parts, races: Races) -> list[int]:
     """No workers, where that is not hopeless; what the law says, and some fewer and more."""
     if races.most_workers == 0:
         return [0]
-    most, cores, law = races.most_workers, min(races.question.num_cores, races.most_workers), parts.law
+    most, law = races.most_workers, parts.law
+    cores = min(races.question.num_cores, parts.num_filling_cores, most)
     by_law = _by_law(parts, races)
     if parts.without_workers >= ENOUGH * parts.needed:
         return [0, 1]  # nothing can be gained by workers but the last 2 %
@@ -24,21 +25,27 @@ def first_counts(parts: Parts, races: Races) -> list[int]:
     # On many cores no half as many again of workers that wait more than they work, as those are many.
     larger = [int(LARGER * by_law) + 1] if races.is_few or by_law <= LARGER * cores else []
     counts = {min(max(num, 1), most) for num in (by_law // 2, by_law, *larger)}
-    counts = {num for num in counts if num == by_law or parts.can_reach(best, num)}
+    counts = {num for num in counts if num == by_law or _is_open(num, best, parts, races)}
     counts |= {cores} if len(counts) == 1 else set()  # or nothing would tell whether it gains
     return sorted(counts | ({0} if parts.without_workers >= HOPELESS * best else set()))
+
+
+def _is_open(num: int, best: float, parts: Parts, races: Races) -> bool:
+    """Whether so many may be about as fast; on many cores by the law, as every count that starts costs a second."""
+    return parts.can_reach(best, num) and (races.is_few or parts.law.samples_per_second(num) >= CANNOT * best)
 
 
 def _by_law(parts: Parts, races: Races) -> int:
     """As many as the law names; as many as cores where it would guess, from workers that hinder each other, how many
     more of them do: too many would be slower than the cores alone."""
-    law, question, cores = parts.law, races.question, min(races.question.num_cores, races.most_workers)
+    law, question = parts.law, races.question
     # Beyond full cores the law only follows the noise of its two counts.
     most = max(1, min(races.most_workers, parts.num_filling_cores))
+    cores = min(question.num_cores, most)
     by_law = workers_for_devices(law, parts.needed, question.num_devices, most)
     hinders = law.samples_per_second(cores) < CANNOT * cores * law.rate
     is_guess = hinders and not races.is_few and question.num_devices == 1
-    return cores if is_guess and by_law > cores else by_law
+    return cores if is_guess and 2 * by_law > cores else by_law
 
 
 def more_workers(parts: Parts, races: Races) -> int | None:

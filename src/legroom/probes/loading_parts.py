@@ -52,18 +52,28 @@ class Parts:
         return fit_loader_law({num: rate.samples_per_second for num, rate in self.workers.items()}, self._ceiling())
 
     def _ceiling(self) -> float:
-        """Samples per second at which all cores prepare samples; where the device is the host, they also compute."""
+        """Samples per second at which all cores prepare samples, take batches and compute or launch the step."""
         one = self.workers[1]
-        computing = self.step.main_cpu_seconds if self.question.device == "cpu" else 0.0
-        seconds = [one.worker_cpu_seconds, one.main_cpu_seconds, computing]
+        seconds = [one.worker_cpu_seconds, one.main_cpu_seconds, self.step.main_cpu_seconds]
         return core_ceiling(self.question.num_cores, one.samples_per_batch, seconds)
 
     @property
     def num_filling_cores(self) -> int:
-        """Workers that keep every core busy: those that mostly wait, as for storage, may be many."""
-        rate = self.workers[max(self.workers)]
-        busy = rate.worker_cpu_seconds / (rate.median_seconds * rate.lane.num_workers)
-        return int(self.question.num_cores / min(max(busy, 1e-3), 1.0)) + 1
+        """Workers that keep every core busy: those that mostly wait, as for storage, may be many.
+
+        Workers that get in each other's way seem to wait, so the count that waits least tells.
+        """
+        shares = [rate.worker_cpu_seconds / (rate.median_seconds * num) for num, rate in self.workers.items()]
+        busy = min(max(*shares, 1e-3), 1.0)
+        if self.question.device == "cpu":
+            return int(self.question.num_cores / busy) + 1  # while it computes, the step takes the cores from them
+        return max(1, round((self.question.num_cores - self._training_share()) / busy))
+
+    def _training_share(self) -> float:
+        """Of one core: what the training process takes to launch steps and take batches, at full rate."""
+        one = self.workers[1]
+        seconds = self.step.main_cpu_seconds + one.main_cpu_seconds
+        return min(1.0, seconds * min(self.needed, self._ceiling()) / one.samples_per_batch)
 
     @property
     def eaten(self) -> float:

@@ -48,6 +48,6 @@ def _settle(parts: Parts, races: Races) -> None:
     lanes = raced_with_choice(parts, races)
     if len(lanes) > 1:
         races.session.progress("checking the choice", 0.75)
-        races.race(lanes, num_rounds=races.num_rounds + (1 if races.is_few else -1))
+        races.race(lanes, num_rounds=races.num_rounds + (1 if races.is_few else 0))
     if threads := threads_left_alone(parts, races):
         races.race(threads, num_rounds=1)

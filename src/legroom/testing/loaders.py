@@ -24,6 +24,8 @@ class FakeLoaders:
     main_seconds: float = 0.0
     """Of the training process for each batch it takes from workers, beside the step: one batch after another."""
     step_seconds: float = 0.01
+    launch_seconds: float = 0.0
+    """Core seconds of the training process for each step."""
     contention: float = 0.0
     coherence: float = 0.0
     """Cost of each pair of workers."""
@@ -49,7 +51,8 @@ class FakeLoaders:
         """The planted truth: seconds a batch takes with the step."""
         if num_workers == 0:
             return self.prepare_seconds + self.wait_seconds + self.step_seconds
-        return max(self.load_seconds(num_workers), self.step_seconds + self.main_seconds)
+        all_cores = (self.prepare_seconds + self.main_seconds + self.launch_seconds) / self.num_cores
+        return max(self.load_seconds(num_workers), self.step_seconds + self.main_seconds, all_cores)
 
     def load_seconds(self, num_workers: int) -> float:
         """Of the loader alone."""
@@ -83,7 +86,9 @@ class FakeLoaders:
             num_batches=10 * request.num_rounds,
             samples_per_batch=request.batch_size,
             batch_bytes=self.batch_bytes,
-            main_cpu_seconds=self.main_seconds if lane.num_workers else 0.0,
+            main_cpu_seconds=self.launch_seconds
+            if request.what == "step"
+            else self.main_seconds * bool(lane.num_workers),
             worker_cpu_seconds=self.prepare_seconds if lane.num_workers else 0.0,
             num_processes=lane.num_workers,
             worker_private_bytes=self.worker_bytes if lane.num_workers else 0,

@@ -71,6 +71,12 @@ MANY_CORES = {
     "slow storage": {"prepare_seconds": 2e-3, "wait_seconds": 0.1, "step_seconds": 2.5e-3, "main_seconds": 1e-4},
     "slower storage": {"prepare_seconds": 1e-3, "wait_seconds": 0.095, "main_seconds": 5e-4},
     "step": {"prepare_seconds": 0.04, "step_seconds": 0.007},
+    "pinned by a thread": {
+        "prepare_seconds": 6e-4,
+        "transfer_seconds": 3e-3,
+        "step_seconds": 2.4e-3,
+        "pin_seconds": 1e-3,
+    },
     "nothing to prepare": {"prepare_seconds": 5e-5, "main_seconds": 6e-4},
 }
 

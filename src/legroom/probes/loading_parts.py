@@ -85,7 +85,7 @@ class Parts:
         """What the device eats; beside a GPU, the training process has to take each batch from a worker first."""
         if self.question.device == "cpu":
             return self.eaten
-        taking = min(rate.main_cpu_seconds for rate in self.workers.values())
+        taking = min(rate.main_thread_seconds for rate in self.workers.values())
         return self.step.samples_per_batch / (self.step.median_seconds + taking)
 
     @property

@@ -31,7 +31,7 @@ class TimedLane:
         """Of a batch, one value a turn."""
         self.num_batches = 0
         self.rows: list[int] = []
-        self.waited = self.main_cpu = self.worker_cpu = self.turn_seconds = 0.0
+        self.waited = self.main_cpu = self.main_thread = self.worker_cpu = self.turn_seconds = 0.0
 
     def window(self, seconds: float, num_batches: int | None) -> None:
         """One turn. It begins in the middle of a long run: where the last one ended."""
@@ -47,7 +47,8 @@ class TimedLane:
 
     def _time_turn(self, seconds: float, num_batches: int | None) -> None:
         self._finish_device()
-        main, workers, started = time.process_time(), self._workers_cpu(), self.clock()
+        main, thread, workers = time.process_time(), time.thread_time(), self._workers_cpu()
+        started = self.clock()
         count, waited = 0, 0.0
         while not self._is_over(self.clock() - started, seconds, count, num_batches):
             asked = self.clock()
@@ -62,6 +63,7 @@ class TimedLane:
         self.num_batches += count
         self.waited += waited
         self.main_cpu += time.process_time() - main
+        self.main_thread += time.thread_time() - thread
         self.worker_cpu += self._workers_cpu() - workers
 
     def _is_over(self, elapsed: float, window: float, count: int, wanted: int | None) -> bool:
@@ -98,6 +100,7 @@ class TimedLane:
             batch_bytes=lane.batch_bytes,
             wait_seconds=self.waited / count,
             main_cpu_seconds=self.main_cpu / count,
+            main_thread_seconds=self.main_thread / count,
             worker_cpu_seconds=self.worker_cpu / count,
             start_seconds=lane.start_seconds,
             turn_seconds=self.turn_seconds,

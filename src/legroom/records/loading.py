@@ -68,7 +68,9 @@ class LaneRate:
     wait_seconds: float = 0.0
     """Of a batch's seconds, those the training process spent waiting for it."""
     main_cpu_seconds: float = 0.0
-    """Core seconds of the training process for each batch."""
+    """Core seconds of the training process for each batch, all its threads together: one pins what workers send."""
+    main_thread_seconds: float = 0.0
+    """Of them, those of the thread that trains: nothing else of it happens meanwhile."""
     worker_cpu_seconds: float = 0.0
     """Core seconds of all workers together for each batch."""
     start_seconds: float = 0.0

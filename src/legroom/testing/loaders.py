@@ -24,6 +24,8 @@ class FakeLoaders:
     main_seconds: float = 0.0
     """Of the training process for each batch it takes from workers, beside the step: one batch after another."""
     step_seconds: float = 0.01
+    pin_seconds: float = 0.0
+    """Core seconds of another thread of the training process for each batch from workers; it delays nothing."""
     launch_seconds: float = 0.0
     """Core seconds of the training process for each step."""
     contention: float = 0.0
@@ -77,6 +79,7 @@ class FakeLoaders:
         seconds = by_kind.get(request.what, self.batch_seconds(lane.num_workers))
         if lane.prefetch_factor > 2:
             seconds /= self.ahead_gain
+        taking, pinning = (self.main_seconds, self.pin_seconds) if lane.num_workers else (0.0, 0.0)
         rounds = [seconds * (1 + self._random.uniform(-self.noise, self.noise)) for _ in range(request.num_rounds)]
         return LaneRate(
             lane=lane,
@@ -86,9 +89,8 @@ class FakeLoaders:
             num_batches=10 * request.num_rounds,
             samples_per_batch=request.batch_size,
             batch_bytes=self.batch_bytes,
-            main_cpu_seconds=self.launch_seconds
-            if request.what == "step"
-            else self.main_seconds * bool(lane.num_workers),
+            main_cpu_seconds=self.launch_seconds if request.what == "step" else taking + pinning,
+            main_thread_seconds=taking,
             worker_cpu_seconds=self.prepare_seconds if lane.num_workers else 0.0,
             num_processes=lane.num_workers,
             worker_private_bytes=self.worker_bytes if lane.num_workers else 0,

@@ -36,6 +36,8 @@ BATCH_SIZES = {"tiny": 256, "huge": 8, "memory": 64}
 FEW_CORES = 8
 SWEEP_TURNS = (5, 0.4)
 """Two seconds for each setting, in five turns: shorter runs of the same setting differ by more than 5 %."""
+LAST_TURNS = (9, 0.25)
+"""Of the last race: of fewer turns the best of several medians would lie 5 % and more above what it keeps up."""
 FAR_BEHIND = 0.7
 """Share of the best in the sweep below which a rule of thumb is not raced."""
 
@@ -113,6 +115,7 @@ def run_legroom(race: Racer) -> dict[str, Any]:
         started = time.perf_counter()
         run = api.Run(out=Path(folder), engine=Lent(race))
         answer = api.loading(address(race.pipeline), device=race.device, run=run)
+        race([Lane(num_workers=0)], 1, 0.0)  # ends the workers that legroom left open
         seconds = time.perf_counter() - started
         lines = [json.loads(line) for line in Path(folder, "logbook.jsonl").read_text().splitlines()]
     entries = [line["entry"] for line in lines if "entry" in line]
@@ -214,7 +217,6 @@ def say(pipeline: str, seconds: float, what: str) -> None:
 def compare(pipeline: str, device: str, *, with_loadtune: bool) -> dict[str, Any]:
     """One row: choices, their seconds, and their scores in the last race."""
     num_cores = read_limits().num_cores
-    few = num_cores < FEW_CORES
     started = time.perf_counter()
     race = Racer(pipeline, device)
     start_seconds = time.perf_counter() - started
@@ -244,12 +246,13 @@ def compare(pipeline: str, device: str, *, with_loadtune: bool) -> dict[str, Any
     behind = {lane for lane in swept if swept[lane] < FAR_BEHIND * swept[best[0]]} - {choices["legroom"]}
     lanes = [lane for lane in dict.fromkeys([*choices.values(), *best]) if lane not in behind]
     started = time.perf_counter()
-    rates = race(lanes, 5, 0.4 if few else 0.25)
+    rates = race(lanes, *LAST_TURNS)
     race.worker.close()
     say(pipeline, time.perf_counter() - started, f"raced {len(lanes)} settings against each other")
     medians = {lane: sorted(values)[len(values) // 2] for lane, values in rates.items()}
     top = max(medians.values())
-    shares = {lane: swept[lane] / swept[best[0]] for lane in behind} | {lane: medians[lane] / top for lane in medians}
+    scale = medians[best[0]] / swept[best[0]]  # the sweep's best ran in the race too
+    shares = {lane: (medians[lane] if lane in medians else scale * swept[lane]) / top for lane in choices.values()}
     return row | {
         "shares": found["shares"],
         "asked": found["asked"],

@@ -1,6 +1,6 @@
 """A LightningModule and its LightningDataModule as they are, made a job by one call.
 
-pip install 'legroom[lightning]'
+pip install lightning
 legroom memory examples/lightning_job.py --device cpu --memory 1GiB
 """
 

@@ -1,6 +1,6 @@
 """A Transformers model with its tokenizer, collator and TrainingArguments, made a job by one call.
 
-    pip install 'legroom[transformers]'
+    pip install transformers
     legroom memory examples/transformers_job.py --device cpu --memory 1GiB
 
 The model is made from a config and the tokenizer from a few words, so that nothing is downloaded; with your own, write

@@ -283,7 +283,7 @@ def plan(
     precision: str | None = None,
     run: Run | None = None,
 ) -> tuple[PlanAnswer, Path]:
-    """What should I run? Asks every question there is and writes plan.toml; returns the answer and that file's path."""
+    """What should I run? Asks the memory question and writes plan.toml; returns the answer and that file's path."""
     run = run or Run()
     address = address_of(job, options)
     place = choose_place(device, memory, card)

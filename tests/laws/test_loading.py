@@ -1,6 +1,7 @@
 """The laws of loading: rates, memory, shares and the thesis' rule."""
 
 import random
+import statistics
 
 import pytest
 
@@ -12,7 +13,7 @@ from legroom.laws.loading import (
     thesis_workers,
     time_shares,
 )
-from legroom.laws.race import join_races, pick_cheapest
+from legroom.laws.race import join_rounds, pick_cheapest
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -78,11 +79,39 @@ def test_the_thesis_keeps_all_batches_below_the_memory():
     assert workers * batch * 1e7 < 8e9 <= workers * (batch + 1) * 1e7
 
 
-def test_joined_races_forget_how_fast_the_machine_was_at_the_time():
-    truth = {"a": 100.0, "b": 110.0, "c": 140.0}
-    first = {name: truth[name] for name in "ab"}
-    second = {name: 0.6 * truth[name] for name in "bc"}
-    assert join_races([first, second]) == pytest.approx(truth)
+TRUTH = {"a": 100.0, "b": 110.0, "c": 140.0}
+
+
+def rounds_at(names, paces):
+    return [{name: pace * TRUTH[name] for name in names} for pace in paces]
+
+
+def test_joined_rounds_forget_how_fast_the_machine_was_at_the_time():
+    joined = join_rounds([*rounds_at("ab", [1.0, 1.3, 0.7]), *rounds_at("bc", [0.5, 0.8])])
+    assert {name: rate / joined["a"] for name, rate in joined.items()} == pytest.approx({"a": 1.0, "b": 1.1, "c": 1.4})
+
+
+def test_joined_rounds_are_on_the_scale_of_the_middle_round():
+    assert join_rounds(rounds_at("abc", [1.0, 0.2, 1.0])) == pytest.approx(TRUTH)
+
+
+def test_one_turn_that_met_something_else_hardly_counts():
+    rounds = rounds_at("abc", [1.0, 0.9, 1.1, 0.8, 1.2])
+    rounds[2]["a"] /= 4
+    joined = join_rounds(rounds)
+    assert joined["a"] / joined["c"] == pytest.approx(100 / 140, rel=0.01)
+
+
+def test_paces_taken_off_rank_better_than_medians_of_each_setting():
+    rng = random.Random(1)
+    right = {"joined": 0, "medians": 0}
+    for _ in range(200):
+        paces = [rng.uniform(0.6, 1.4) for _ in range(4)]
+        rounds = [{name: pace * TRUTH[name] * rng.uniform(0.87, 1.13) for name in "ab"} for pace in paces]
+        joined = join_rounds(rounds)
+        right["joined"] += joined["b"] > joined["a"]
+        right["medians"] += statistics.median(r["b"] for r in rounds) > statistics.median(r["a"] for r in rounds)
+    assert right["joined"] > right["medians"]
 
 
 def test_the_cheapest_within_two_percent_wins():

@@ -85,7 +85,7 @@ def test_the_utilisation_figure_is_left_out_where_nobody_read_it(speed_answer):
 
 def test_loading_figures_hold_rate_share_and_law(loading_answer):
     assert series(loading_answer, "loading-rate", "with the step, 2 batches ahead")[2] == 200.0
-    assert series(loading_answer, "loading-rate", "law of the loader alone")[8] == pytest.approx(800.0)
+    assert series(loading_answer, "loading-rate", "law of the loader")[8] == pytest.approx(800.0)
     assert series(loading_answer, "loading-utilisation", "batch 32")[1] == pytest.approx(100 / 350)
     cached, cold = figure(loading_answer, "loading-cache")["series"][0]["y"]
     assert cold / cached == pytest.approx(3.5)  # 1e8 / 1e6 = 100 samples/s against 350

@@ -150,5 +150,9 @@ def test_workers_outlive_inherited_cuda_memory():
     held[1].to("cuda", non_blocking=True)
     held[2].record()
     held.append(held)
-    del held
-    assert len(list(start_epoch(DataLoader(Collecting(), num_workers=2)))) == 4
+    gc.disable()
+    try:
+        del held
+        assert len(list(start_epoch(DataLoader(Collecting(), num_workers=2)))) == 4
+    finally:
+        gc.enable()

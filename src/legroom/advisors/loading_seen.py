@@ -1,12 +1,11 @@
 """What a logbook holds about loading, read back as one set of evidence."""
 
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from legroom.errors import NothingMeasured
 from legroom.laws.loading import ENOUGH, LoaderLaw, core_ceiling, fit_loader_law, most_workers_in_memory
-from legroom.laws.race import join_races, pick_cheapest
+from legroom.laws.race import join_rounds, pick_cheapest
 from legroom.records import ColdRead, Entry, Lane, LaneRate, LoaderRates, LoadingQuestion, RaceLoaders
 
 
@@ -45,34 +44,29 @@ class Evidence:
 
 def evidence_of(entries: Sequence[Entry], question: LoadingQuestion) -> Evidence:
     """The races of that question, read back."""
-    seen: dict[str, list[list[LaneRate]]] = {"step": [], "load": [], "together": []}
+    seen: dict[str, list[LoaderRates]] = {"step": [], "load": [], "together": []}
     cold = None
     for entry in entries:
         request, result = entry.request, entry.result
         if isinstance(request, RaceLoaders) and isinstance(result, LoaderRates):
             if (request.device, request.batch_size) == (question.device, question.batch_size):
-                seen[request.what].append(result.lanes)
+                seen[request.what].append(result)
         elif isinstance(result, ColdRead):
             cold = result
     if not seen["step"] or not seen["together"]:
         raise NothingMeasured("No loader was measured. legroom loading measures some")
-    together = [rate for race in seen["together"] for rate in race]
-    races = [{rate.lane: rate.samples_per_second for rate in _measured(race)} for race in seen["together"]]
-    load = {rate.lane.num_workers: rate for race in seen["load"] for rate in _measured(race)}
+    together = [rate for race in seen["together"] for rate in race.lanes]
+    load = {rate.lane.num_workers: rate for race in seen["load"] for rate in _measured(race.lanes)}
     return Evidence(
-        step=seen["step"][-1][0],
+        step=seen["step"][-1].lanes[0],
         load=load,
         together=_measured(together),
-        rates=_rescaled(join_races([race for race in races if race]), _measured(together)),
+        rates=join_rounds([one for race in seen["together"] for one in race.rounds]),
         cold=cold,
-        failed=[rate for race in (*seen["load"], together) for rate in race if rate.outcome != "measured"],
+        failed=[
+            rate for race in (*seen["load"], *seen["together"]) for rate in race.lanes if rate.outcome != "measured"
+        ],
     )
-
-
-def _rescaled(rates: dict[Lane, float], seen: Sequence[LaneRate]) -> dict[Lane, float]:
-    """The joined rates on the scale of the middle race, not of the first, which may have met a busy machine."""
-    factor = statistics.median(rate.samples_per_second / rates[rate.lane] for rate in seen)
-    return {lane: factor * rate for lane, rate in rates.items()}
 
 
 def _measured(race: Iterable[LaneRate]) -> list[LaneRate]:
@@ -80,12 +74,12 @@ def _measured(race: Iterable[LaneRate]) -> list[LaneRate]:
 
 
 def law_of(seen: Evidence, question: LoadingQuestion) -> LoaderLaw | None:
-    """The law of the loader alone; None where no worker ran."""
+    """The law of the loader, on cores that also compute or launch the step; None where no worker ran."""
     rates = {num: rate.samples_per_second for num, rate in seen.load.items() if num}
     if 1 not in rates:
         return None
     one = seen.load[1]
-    seconds = [one.worker_cpu_seconds, one.main_cpu_seconds]
+    seconds = [one.worker_cpu_seconds, one.main_cpu_seconds, seen.step.main_cpu_seconds]
     return fit_loader_law(rates, core_ceiling(question.num_cores, one.samples_per_batch, seconds))
 
 

@@ -22,7 +22,7 @@ def run(
     quiet: common.Quiet = False,
     debug: common.Debug = False,
 ) -> None:
-    """What should I run? Asks every question there is and writes plan.toml."""
+    """What should I run? Asks the memory question and writes plan.toml."""
     with common.speaking(json=json, debug=debug):
         from legroom import api
         from legroom.reports.console.plan import print_foreseen, print_plan

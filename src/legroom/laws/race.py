@@ -1,34 +1,44 @@
-"""Joins races into one ranking: each race compares few settings side by side, and some run in several races."""
+"""Joins races into one ranking: each round compares few settings side by side, and some run in many rounds."""
 
 import math
+import statistics
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from legroom.laws.loading import ENOUGH
 
 K = TypeVar("K", bound=Hashable)
+NUM_SWEEPS = 50
+"""Of the least squares, settings and paces in turn: where rounds share one setting of two, each halves what is left."""
 
 
-def join_races(races: Sequence[Mapping[K, float]]) -> dict[K, float]:
-    """Rates of all settings on the scale of the first race.
+def join_rounds(rounds: Sequence[Mapping[K, float]]) -> dict[K, float]:
+    """Rates of all settings on one scale, from rounds in which some of them ran one after the other.
 
-    The machine may be slower in a later race than it was in the first: what is common to both tells by how much.
+    log rate = setting + pace of the round, by least squares; then the median of each setting, the paces taken off. A
+    machine that slows down slows all settings of a round down; one turn that met something else counts little.
 
-    >>> joined = join_races([{"a": 100.0, "b": 50.0}, {"a": 90.0, "c": 180.0}])
+    >>> joined = join_rounds([{"a": 100.0, "b": 50.0}, {"a": 80.0, "b": 40.0}, {"a": 90.0, "c": 180.0}])
     >>> {name: round(rate) for name, rate in joined.items()}
-    {'a': 100, 'b': 50, 'c': 200}
+    {'a': 90, 'b': 45, 'c': 180}
     """
-    logs: dict[K, list[float]] = {}
-    for race in races:
-        shift = _shift(logs, race)
-        for setting, rate in race.items():
-            logs.setdefault(setting, []).append(math.log(rate) + shift)
-    return {setting: math.exp(sum(seen) / len(seen)) for setting, seen in logs.items()}
+    logs = [{setting: math.log(rate) for setting, rate in one.items()} for one in rounds]
+    paces = [0.0] * len(logs)
+    settings: dict[K, float] = {}
+    for _ in range(NUM_SWEEPS):
+        settings = {setting: statistics.fmean(values) for setting, values in _without(paces, logs).items()}
+        paces = [statistics.fmean(value - settings[setting] for setting, value in one.items()) for one in logs]
+    usual = statistics.median(paces)
+    return {setting: math.exp(statistics.median(values) + usual) for setting, values in _without(paces, logs).items()}
 
 
-def _shift(logs: Mapping[K, Sequence[float]], race: Mapping[K, float]) -> float:
-    shared = [sum(logs[setting]) / len(logs[setting]) - math.log(race[setting]) for setting in race if setting in logs]
-    return sum(shared) / len(shared) if shared else 0.0
+def _without(paces: Sequence[float], logs: Sequence[Mapping[K, float]]) -> dict[K, list[float]]:
+    """Each setting's rounds, their paces taken off."""
+    seen: dict[K, list[float]] = {}
+    for one, pace in zip(logs, paces, strict=True):
+        for setting, value in one.items():
+            seen.setdefault(setting, []).append(value - pace)
+    return seen
 
 
 def pick_cheapest(rates: Mapping[K, float], cost: Callable[[K], Any], enough: float = ENOUGH) -> K:

@@ -1,5 +1,8 @@
 """Numbers of workers worth a race with the step: those that the law of the loader leaves open, and then more."""
 
+import math
+from dataclasses import replace
+
 from legroom.laws.loading import ENOUGH, LoaderLaw, fit_loader_law, workers_for_devices
 from legroom.probes.loading_parts import CANNOT, Parts
 from legroom.probes.loading_races import Races
@@ -36,14 +39,14 @@ def _is_open(num: int, best: float, parts: Parts, races: Races) -> bool:
 
 
 def _by_law(parts: Parts, races: Races) -> int:
-    """As many as the law names; as many as cores where it would guess, from workers that hinder each other, how many
-    more of them do: too many would be slower than the cores alone."""
+    """As many as the law names; on many cores as many as those, where workers hinder each other and the law names more
+    than half: two points do not tell how the rate bends between them or beyond."""
     law, question = parts.law, races.question
     # Beyond full cores the law only follows the noise of its two counts.
     most = max(1, min(races.most_workers, parts.num_filling_cores))
     cores = min(question.num_cores, most)
     by_law = workers_for_devices(law, parts.needed, question.num_devices, most)
-    hinders = law.samples_per_second(cores) < CANNOT * cores * law.rate
+    hinders = replace(law, ceiling=math.inf).samples_per_second(cores) < CANNOT * cores * law.rate
     is_guess = hinders and not races.is_few and question.num_devices == 1
     return cores if is_guess and 2 * by_law > cores else by_law
 

@@ -21,14 +21,14 @@ class Parts:
     def __init__(self, races: Races) -> None:
         self.question = races.question
         races.session.progress("the step alone", 0.1)
-        self.step = races.ask("step", (INLINE,), num_rounds=3)[INLINE]
+        self.step = races.ask("step", (INLINE,), num_rounds=3).lanes[0]
         races.session.progress("the loader alone", 0.2)
         most = min(races.most_workers, self.most_in_memory(WORKER_BYTES))
         counts = {min(1, most), min(self.question.num_cores, most)} - {0}
         # Workers first: what kills one of them would kill the training process, and tell less.
         lanes = tuple(Lane(num_workers=num) for num in [*sorted(counts), 0])
         rates = races.ask("load", lanes, num_rounds=2 if races.is_few else 1)
-        measured = {lane.num_workers: rate for lane, rate in rates.items() if rate.outcome == "measured"}
+        measured = {rate.lane.num_workers: rate for rate in rates.lanes if rate.outcome == "measured"}
         self.inline = measured.pop(0)
         self.workers: dict[int, LaneRate] = measured if 1 in measured else {}
         """By their number; empty where not even one can run."""
@@ -48,7 +48,7 @@ class Parts:
 
     @property
     def law(self) -> LoaderLaw:
-        """Of the loader alone, through the counts that ran."""
+        """Of the loader, through the counts that ran alone, on cores that also compute or launch the step."""
         return fit_loader_law({num: rate.samples_per_second for num, rate in self.workers.items()}, self._ceiling())
 
     def _ceiling(self) -> float:

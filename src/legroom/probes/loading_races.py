@@ -4,9 +4,9 @@ import statistics
 
 from legroom.errors import JobError, OutOfMemory
 from legroom.laws.loading import MOST_WORKERS
-from legroom.laws.race import join_races, pick_cheapest
+from legroom.laws.race import join_rounds, pick_cheapest
 from legroom.probes.session import Session
-from legroom.records import Lane, LaneRate, LoaderRates, LoadingQuestion, RaceLoaders
+from legroom.records import Lane, LoaderRates, LoadingQuestion, RaceLoaders
 
 INLINE = Lane(num_workers=0)
 FEW_CORES = 8
@@ -21,7 +21,8 @@ class Races:
         self.session, self.question = session, question
         self.is_few = question.num_cores < FEW_CORES
         self.window, self.num_rounds = (0.25, 4) if self.is_few else (0.2, 3)
-        self.raced: list[dict[Lane, float]] = []
+        self.rounds: list[dict[Lane, float]] = []
+        """Of all races with the step: samples per second of each lane."""
         self.doubt = 0.0
         """By how much turns of one setting differed in the last race, as a share."""
         self.most_workers = MOST_WORKERS
@@ -29,25 +30,24 @@ class Races:
 
     def race(self, lanes: tuple[Lane, ...], num_rounds: int | None = None) -> None:
         """Loader and step together, in turns; where no lane can run, without workers."""
-        measured = self.ask("together", lanes, num_rounds or self.num_rounds)
-        rates = {lane: rate.samples_per_second for lane, rate in measured.items() if rate.outcome == "measured"}
-        if rates:
-            self.raced.append(rates)
-            self.doubt = statistics.median(measured[lane].spread for lane in rates)
-        elif not self.raced:
+        found = self.ask("together", lanes, num_rounds or self.num_rounds)
+        if found.rounds:
+            self.rounds += found.rounds
+            self.doubt = statistics.median(rate.spread for rate in found.lanes if rate.outcome == "measured")
+        elif not self.rounds:
             self.race((INLINE,))
 
-    def ask(self, what: str, lanes: tuple[Lane, ...], num_rounds: int) -> dict[Lane, LaneRate]:
+    def ask(self, what: str, lanes: tuple[Lane, ...], num_rounds: int) -> LoaderRates:
         """What each lane did; one that failed is the end of all with as many workers."""
         request = self.question.race(what, lanes, num_rounds=num_rounds, window_seconds=self.window, keep=True)  # type: ignore[arg-type]
-        rates = ask_race(self.session, request).lanes
-        failed = [rate.lane.num_workers for rate in rates if rate.outcome != "measured"]
+        found = ask_race(self.session, request)
+        failed = [rate.lane.num_workers for rate in found.lanes if rate.outcome != "measured"]
         self.most_workers = max(0, min([self.most_workers, *(num - 1 for num in failed)]))
-        return {rate.lane: rate for rate in rates}
+        return found
 
     def rates(self) -> dict[Lane, float]:
         """Samples per second of all that were raced, on one scale."""
-        return join_races(self.raced)
+        return join_rounds(self.rounds)
 
     def chosen(self) -> Lane:
         """The cheapest lane within 2 % of the best so far."""

@@ -8,6 +8,8 @@ from legroom.probes.session import Session
 from legroom.records import Lane, LoadingQuestion, ReadCold
 
 MOST_EXTENSIONS = 4
+MANY_WORKERS = 4
+"""A core: more of them mostly wait."""
 
 
 def find_loading(session: Session, question: LoadingQuestion) -> None:
@@ -43,11 +45,18 @@ def _extend(parts: Parts, races: Races) -> None:
         races.race((top, Lane(num_workers=more)))
 
 
+def _more_rounds(lanes: tuple[Lane, ...], races: Races) -> int:
+    """On few cores turns differ most; but where many workers run, each turn of them takes long."""
+    if not races.is_few:
+        return 0
+    return 1 if max(lane.num_workers for lane in lanes) > MANY_WORKERS * races.question.num_cores else 3
+
+
 def _settle(parts: Parts, races: Races) -> None:
     """A last race of the choice, and a turn for a note."""
     lanes = raced_with_choice(parts, races)
     if len(lanes) > 1:
         races.session.progress("checking the choice", 0.75)
-        races.race(lanes, num_rounds=races.num_rounds + (1 if races.is_few else 0))
+        races.race(lanes, num_rounds=races.num_rounds + _more_rounds(lanes, races))
     if threads := threads_left_alone(parts, races):
         races.race(threads, num_rounds=1)

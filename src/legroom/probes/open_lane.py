@@ -170,8 +170,9 @@ class OpenLane:
         end_workers(self.processes)
         self._batches.close()
         self.loader = None
-        if self.device.type == "cuda":  # an iterator of torch 2.11 holds itself, and pinned batches
-            gc.collect()
+        is_pinned = self.device.type == "cuda" and self.lane.pin_memory
+        if (self.processes and is_pinned) or any(process.is_alive() for process in self.processes):
+            gc.collect()  # an iterator of torch 2.11 holds itself and pinned batches; one of the job's own, its workers
 
     def _explain(self, error: Exception) -> None:
         """Raise what the error means, where that is known."""

@@ -33,21 +33,19 @@ def step_rate(request: RaceLoaders, bench: Bench, clock: Clock) -> LaneRate:
     for batch in itertools.islice(endless, 2):  # the first steps allocate, pick kernels and start threads
         step([batch])
     start_seconds = clock() - started
-    cpu = time.process_time()
     windows = []
     for _ in range(request.num_rounds):
         bench.beat("step")
         windows.append(_step_window(request, step, endless, device, clock))
-    cpu = time.process_time() - cpu
-    seconds = [spent / count for spent, count in windows]
+    seconds = [spent / count for spent, count, _ in windows]
     median = statistics.median(seconds)
     return LaneRate(
         lane=INLINE,
         batch_seconds=seconds,
         median_seconds=median,
         spread=(max(seconds) - min(seconds)) / median,
-        num_batches=sum(count for _, count in windows),
-        main_cpu_seconds=cpu / sum(count for _, count in windows),
+        num_batches=sum(count for _, count, _ in windows),
+        main_cpu_seconds=sum(cpu for *_, cpu in windows) / sum(count for _, count, _ in windows),
         samples_per_batch=statistics.mean(num_rows(batch) for batch in batches),
         batch_bytes=max(num_bytes(batch) for batch in batches),
         start_seconds=start_seconds,
@@ -57,18 +55,20 @@ def step_rate(request: RaceLoaders, bench: Bench, clock: Clock) -> LaneRate:
 
 def _step_window(
     request: RaceLoaders, step: Any, batches: Iterator[Batch], device: torch.device, clock: Clock
-) -> tuple[float, int]:
-    """(seconds, steps) of one turn."""
+) -> tuple[float, int, float]:
+    """(seconds, steps, core seconds) of one turn; waiting for a GPU takes a core too, which is not counted."""
     _finish(device)
-    started, count = clock(), 0
+    started, count, cpu = clock(), 0, 0.0
     window = request.window_seconds if request.num_batches is None else 0.0
     while count < (request.num_batches or 2) or clock() - started < window:
+        launched = time.process_time()
         loss = step([next(batches)])
+        cpu += time.process_time() - launched
         count += 1
         if count % 8 == 0:
             float(loss)  # a CPU-GPU sync point: without it the queue of steps would outrun the clock
     _finish(device)
-    return clock() - started, count
+    return clock() - started, count, cpu
 
 
 def _kept(request: RaceLoaders, bench: Bench, clock: Clock) -> list[Batch]:

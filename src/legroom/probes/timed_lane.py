@@ -64,7 +64,7 @@ class TimedLane:
         self.waited += waited
         self.main_cpu += time.process_time() - main
         self.main_thread += time.thread_time() - thread
-        self.worker_cpu += self._workers_cpu() - workers
+        self.worker_cpu += max(0.0, self._workers_cpu() - workers)  # those that ended take theirs with them
 
     def _is_over(self, elapsed: float, window: float, count: int, wanted: int | None) -> bool:
         if wanted is not None:

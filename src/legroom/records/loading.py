@@ -100,6 +100,16 @@ class LoaderRates:
     kind: Literal["loader_rates"] = "loader_rates"
     lanes: list[LaneRate]
     close_seconds: float = 0.0
+
+    @property
+    def rounds(self) -> list[dict[Lane, float]]:
+        """Samples per second of all lanes that ran, round by round."""
+        ran = [rate for rate in self.lanes if rate.outcome == "measured"]
+        turns = zip(*(rate.batch_seconds for rate in ran), strict=False)
+        return [
+            {rate.lane: rate.samples_per_batch / one for rate, one in zip(ran, turn, strict=True)} for turn in turns
+        ]
+
     """To end workers: those that are not kept, and those kept from the race before which this one did not need."""
 
 

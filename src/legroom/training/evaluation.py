@@ -10,7 +10,6 @@ import torch
 
 from legroom.job import Batch, Job
 from legroom.training.batch import move
-from legroom.training.loader import start_epoch
 from legroom.training.step import autocast, loss_and_count
 
 
@@ -31,7 +30,7 @@ def evaluate(job: Job, model: Any, batches: Iterable[Batch], device: torch.devic
     wide = torch.float32 if device.type == "mps" else torch.float64  # counts of tokens outgrow fp32's 24 bits
     sums = [torch.zeros((), device=device, dtype=wide) for _ in range(4)]
     with _evaluation_mode(model):
-        for batch in start_epoch(batches):
+        for batch in batches:
             moved = move(batch, device)
             with autocast(device, precision):
                 if job.loss is not None:

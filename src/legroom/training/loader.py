@@ -68,9 +68,11 @@ def _length(dataset: Any) -> int | None:
 def start_epoch(loader: Iterable[Batch]) -> Iterator[Batch]:
     """An iterator over one epoch.
 
-    What its processes inherit from this one is kept from their collectors: a forked process that frees a pinned tensor
-    or a CUDA event aborts. Their memory stays shared for longer, too.
+    What processes that it starts inherit from this one is kept from their collectors: a forked process that frees a
+    pinned tensor or a CUDA event aborts. Those that a generator of the job's own starts later are not reached.
     """
+    if getattr(loader, "num_workers", None) == 0 or getattr(loader, "_iterator", None) is not None:
+        return iter(loader)  # starts none: freezing would put off the collection of what training leaves
     gc.freeze()
     try:
         return iter(loader)
@@ -81,12 +83,12 @@ def start_epoch(loader: Iterable[Batch]) -> Iterator[Batch]:
 def end_workers(processes: Collection[Any]) -> None:
     """End these loader processes by asking the iterators that started them.
 
-    An iterator left to the collector takes 5 s a process: the queues by which it would tell them go first. Those of
-    torch 2.11 that pin memory are left to it, and so is a loader that holds itself.
+    An iterator left to the collector takes 5 s a process: the queues by which it would tell them go first. To drop the
+    last reference is not enough for those of torch 2.11 that pin memory, nor for a loader that holds itself.
     """
     if not any(process.is_alive() for process in processes):
         return
-    for iterator in [each for each in gc.get_objects() if type(each) is _MultiProcessingDataLoaderIter]:
+    for iterator in [each for each in gc.get_objects() if issubclass(type(each), _MultiProcessingDataLoaderIter)]:
         if any(process in processes for process in getattr(iterator, "_workers", ())):
             iterator._shutdown_workers()
 

@@ -28,7 +28,7 @@ def _learn(counts: Counter[str], num_merges: int) -> Any:
         from tokenizers import Tokenizer, models, trainers
     except ModuleNotFoundError:
         raise UsageError(
-            "Byte-pair encoding needs the package tokenizers. Install legroom[text], or leave merges out"
+            "Byte-pair encoding needs the package tokenizers. pip install tokenizers, or leave merges out"
         ) from None
     learned = Tokenizer(models.BPE(unk_token=SPECIAL[1], end_of_word_suffix=END))
     # Each character has a form within a word and one at its end; what goes beyond these is merges.

@@ -20,7 +20,7 @@ def decoder() -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise UsageError("Images are decoded by Pillow, which is missing here: pip install 'legroom[images]'") from None
+        raise UsageError("Images are decoded by Pillow, which is missing here: pip install pillow") from None
     return Image
 
 

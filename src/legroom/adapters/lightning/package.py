@@ -14,7 +14,7 @@ def need_lightning() -> None:
     if not any(importlib.util.find_spec(name.partition(".")[0]) for name in PACKAGES):
         raise UsageError(
             "Lightning is not installed: neither 'lightning' nor 'pytorch_lightning' can be imported. "
-            "Install it with: pip install 'legroom[lightning]'"
+            "Install it with: pip install lightning"
         )
 
 

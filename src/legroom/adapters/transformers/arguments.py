@@ -81,7 +81,7 @@ def _training_arguments_class() -> Any:
         from transformers import TrainingArguments
     except ImportError as error:
         raise UsageError(
-            f"Transformers cannot be imported ({error}). Install it with: pip install 'legroom[transformers]'"
+            f"Transformers cannot be imported ({error}). Install it with: pip install transformers"
         ) from error
     return TrainingArguments
 

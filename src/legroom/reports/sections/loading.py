@@ -89,7 +89,7 @@ def _law(answer: LoadingAnswer) -> Iterable[Series]:
         law = LoaderLaw(**answer.law)
         counts = list(range(1, max(1, *(point["num_workers"] for point in answer.points)) + 1))
         rates: list[float | None] = [law.samples_per_second(count) for count in counts]
-        yield Series(name="law of the loader alone", x=list(counts), y=rates, style="dashes")
+        yield Series(name="law of the loader", x=list(counts), y=rates, style="dashes")
 
 
 def _fed(every: Sequence[LoadingAnswer]) -> Figure:

@@ -9,6 +9,7 @@ Cores are those this process may run on, by affinity and cgroup; `cpu_count` is 
 For each pipeline: `legroom loading` as a user calls it; a sweep over workers and batches ahead, one timed run a
 setting; then all that anybody chose, and the sweep's best three, raced against each other in turns. A choice is scored
 by its median rate over the best median of that race; a rule of thumb far behind in the sweep is scored by the sweep.
+`sweep` is the sweep's own best, raced again as the others are: what trying every setting once would have chosen.
 One child answers all of it, so that start-up is paid once. Rows are appended to OUT/loading.jsonl.
 """
 
@@ -243,6 +244,7 @@ def compare(pipeline: str, device: str, *, with_loadtune: bool) -> dict[str, Any
         choices |= {"loadtune": lane} if lane else {}
         row |= {"loadtune_seconds": seconds, "loadtune_label": label}
     best = sorted(swept, key=lambda lane: swept[lane], reverse=True)[:3]
+    choices["sweep"] = best[0]
     behind = {lane for lane in swept if swept[lane] < FAR_BEHIND * swept[best[0]]} - {choices["legroom"]}
     lanes = [lane for lane in dict.fromkeys([*choices.values(), *best]) if lane not in behind]
     started = time.perf_counter()
@@ -273,7 +275,7 @@ def compare(pipeline: str, device: str, *, with_loadtune: bool) -> dict[str, Any
 def print_table(rows: list[dict[str, Any]]) -> None:
     """One row a pipeline, then what the rows come to."""
     known = {name for row in rows for name in row["scores"]}
-    names = [name for name in ("legroom", "lightning", "0", "4", "cpu_count", "loadtune") if name in known]
+    names = [name for name in ("legroom", "sweep", "lightning", "0", "4", "cpu_count", "loadtune") if name in known]
     print(f"| pipeline | best | {' | '.join(names)} | search s | sweep s | ratio | bound by |")
     print("|---" * (len(names) + 6) + "|")
     for row in rows:

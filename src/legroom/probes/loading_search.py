@@ -10,6 +10,7 @@ from legroom.records import Lane, LoadingQuestion, ReadCold
 MOST_EXTENSIONS = 4
 MANY_WORKERS = 4
 """A core: more of them mostly wait."""
+FEW_LANES = 3
 
 
 def find_loading(session: Session, question: LoadingQuestion) -> None:
@@ -46,10 +47,11 @@ def _extend(parts: Parts, races: Races) -> None:
 
 
 def _more_rounds(lanes: tuple[Lane, ...], races: Races) -> int:
-    """On few cores turns differ most; but where many workers run, each turn of them takes long."""
+    """On few cores turns differ most; but many settings, and many workers, take long for each."""
     if not races.is_few:
         return 0
-    return 1 if max(lane.num_workers for lane in lanes) > MANY_WORKERS * races.question.num_cores else 3
+    many = max(lane.num_workers for lane in lanes) > MANY_WORKERS * races.question.num_cores
+    return 1 if many or len(lanes) > FEW_LANES else 3
 
 
 def _settle(parts: Parts, races: Races) -> None:

@@ -9,6 +9,7 @@ and {"result": ...} or {"error": ...} at the end. The user's prints go to stdout
 import base64
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -30,6 +31,7 @@ def main() -> None:
     """Serve requests until the parent closes the pipe."""
     requests, messages, parent = (int(word) for word in sys.argv[1:4])
     die_with(parent)
+    spare_inherited()
     reporter = Reporter(messages)
     lines = read_lines(requests)
     bench = open_bench(next(lines), reporter)
@@ -41,6 +43,12 @@ def main() -> None:
             reporter.send({"result": to_json(serve(request_from(line), bench))})
         except BaseException as error:
             reporter.send({"error": describe_error(error)})
+
+
+def spare_inherited() -> None:
+    """Keep what forked processes inherit from their collectors: one that frees a pinned tensor or CUDA event aborts."""
+    if hasattr(os, "register_at_fork"):  # not on Windows, where nothing is inherited
+        os.register_at_fork(after_in_child=gc.freeze)
 
 
 def open_bench(address: dict[str, Any], reporter: "Reporter") -> Any:

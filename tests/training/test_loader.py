@@ -1,9 +1,7 @@
 """The loader of a job and its settings."""
 
-import gc
 import itertools
 import multiprocessing
-import os
 from multiprocessing.util import Finalize
 
 import numpy as np
@@ -14,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from legroom import Job, Settings
-from legroom.training.loader import THREAD_NAMES, end_workers, make_loader, start_epoch
+from legroom.training.loader import THREAD_NAMES, end_workers, make_loader
 
 CPU = torch.device("cpu")
 
@@ -109,50 +107,6 @@ def test_workers_of_a_loader_that_holds_itself_end_in_order(tmp_path):
     next(batches)
     processes = multiprocessing.active_children()
     del batches
-    end_workers(processes)
+    end_workers(None, processes)
     assert not any(process.is_alive() for process in processes)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
-
-
-class Collecting(Dataset):
-    """Frees what it can before each sample."""
-
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, index):
-        gc.collect()
-        return index
-
-
-def test_workers_do_not_free_what_they_inherit(tmp_path):
-    class Held:
-        def __init__(self):
-            self.itself = self
-
-        def __del__(self):
-            (tmp_path / str(os.getpid())).touch()
-
-    gc.disable()
-    try:
-        Held()
-        assert len(list(start_epoch(DataLoader(Collecting(), num_workers=1)))) == 4
-        assert not list(tmp_path.iterdir())
-    finally:
-        gc.enable()
-    gc.collect()
-    assert [path.name for path in tmp_path.iterdir()] == [str(os.getpid())]
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_workers_outlive_inherited_cuda_memory():
-    held = [torch.zeros(4, device="cuda"), torch.zeros(4).pin_memory(), torch.cuda.Event()]
-    held[1].to("cuda", non_blocking=True)
-    held[2].record()
-    held.append(held)
-    gc.disable()
-    try:
-        del held
-        assert len(list(start_epoch(DataLoader(Collecting(), num_workers=2)))) == 4
-    finally:
-        gc.enable()

@@ -30,7 +30,7 @@ from legroom.probes.room import lacking
 from legroom.probes.watched_data import Board, watch
 from legroom.records import Lane, RaceLoaders, ReadCold
 from legroom.training.batch import num_bytes, tensors_of
-from legroom.training.loader import end_workers, make_loader, start_epoch
+from legroom.training.loader import end_workers, make_loader
 
 DYING_SECONDS = 2.0
 
@@ -58,6 +58,7 @@ class OpenLane:
         self.batch_bytes = 0
         self.repeats_samples = self.has_run = False
         self.start_seconds = self.epoch_began = 0.0
+        self._iterator: Any = None
         self._batches = self._endless()
 
     def start(self) -> None:
@@ -108,7 +109,7 @@ class OpenLane:
         """Epoch after epoch: what a small data set loses at the end of each is part of its rate."""
         while True:
             count = 0
-            batches = start_epoch(self.loader)
+            batches = self._iterator = iter(self.loader)
             self.board.go_on()
             self.epoch_began = self.clock()
             for batch in batches:
@@ -167,9 +168,9 @@ class OpenLane:
         """End the workers."""
         self.board.leave()
         self.processes = self._children()
-        end_workers(self.processes)
+        end_workers(self._iterator, self.processes)
         self._batches.close()
-        self.loader = None
+        self.loader = self._iterator = None
         is_pinned = self.device.type == "cuda" and self.lane.pin_memory
         if (self.processes and is_pinned) or any(process.is_alive() for process in self.processes):
             gc.collect()  # an iterator of torch 2.11 holds itself and pinned batches; one of the job's own, its workers

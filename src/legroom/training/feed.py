@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sized
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import IterableDataset
 
 from legroom.errors import UsageError
 from legroom.job import Batch, Job, Settings
 from legroom.training.checkpoint import restore_chance
-from legroom.training.loader import make_loader, start_epoch
+from legroom.training.loader import end_workers, make_loader
 from legroom.training.order import EpochOrder, epoch_seed
 
 
@@ -56,7 +56,7 @@ class Feed:
             position = 0
         elif position and chance is not None:
             restore_chance(chance)
-        iterator = start_epoch(self.loader)
+        iterator = iter(self.loader)
         for _ in range(position):
             next(iterator, None)
         return self._grouped(iterator)
@@ -67,6 +67,4 @@ class Feed:
 
     def close(self) -> None:
         """End loader processes."""
-        iterator = getattr(self.loader, "_iterator", None)
-        if isinstance(self.loader, DataLoader) and iterator is not None:
-            iterator._shutdown_workers()
+        end_workers(getattr(self.loader, "_iterator", None))

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sized
+from collections.abc import Callable, Collection, Iterable, Sized
 from typing import Any
 
 import torch
@@ -65,32 +65,19 @@ def _length(dataset: Any) -> int | None:
     return len(dataset) if isinstance(dataset, Sized) else None
 
 
-def start_epoch(loader: Iterable[Batch]) -> Iterator[Batch]:
-    """An iterator over one epoch.
-
-    What processes that it starts inherit from this one is kept from their collectors: a forked process that frees a
-    pinned tensor or a CUDA event aborts. Those that a generator of the job's own starts later are not reached.
-    """
-    if getattr(loader, "num_workers", None) == 0 or getattr(loader, "_iterator", None) is not None:
-        return iter(loader)  # starts none: freezing would put off the collection of what training leaves
-    gc.freeze()
-    try:
-        return iter(loader)
-    finally:
-        gc.unfreeze()
-
-
-def end_workers(processes: Collection[Any]) -> None:
-    """End these loader processes by asking the iterators that started them.
+def end_workers(iterator: Any, processes: Collection[Any] = ()) -> None:
+    """End the loader processes behind an iterator, and these processes, by asking the iterators that started them.
 
     An iterator left to the collector takes 5 s a process: the queues by which it would tell them go first. To drop the
     last reference is not enough for those of torch 2.11 that pin memory, nor for a loader that holds itself.
     """
-    if not any(process.is_alive() for process in processes):
-        return
-    for iterator in [each for each in gc.get_objects() if issubclass(type(each), _MultiProcessingDataLoaderIter)]:
-        if any(process in processes for process in getattr(iterator, "_workers", ())):
-            iterator._shutdown_workers()
+    if isinstance(iterator, _MultiProcessingDataLoaderIter):
+        iterator._shutdown_workers()
+    if any(process.is_alive() for process in processes):
+        # Somewhere inside a loader of the job's own. To look at all objects copies memory that workers share.
+        for each in [each for each in gc.get_objects() if issubclass(type(each), _MultiProcessingDataLoaderIter)]:
+            if any(process in processes for process in getattr(each, "_workers", ())):
+                each._shutdown_workers()
 
 
 def limit_threads(num_threads: int) -> Callable[[int], None]:

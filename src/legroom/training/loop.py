@@ -17,7 +17,7 @@ from legroom.training.build import base_rates, build_step, quicken, seed_all, se
 from legroom.training.evaluation import Evaluation, evaluate
 from legroom.training.feed import Feed
 from legroom.training.judge import Judge
-from legroom.training.loader import make_loader, start_epoch
+from legroom.training.loader import make_loader
 from legroom.training.metrics import Metrics, read_utilisation
 from legroom.training.progress import Progress
 from legroom.training.schedule_words import make_schedule
@@ -240,7 +240,7 @@ class Run:
             self._keep_best()
 
     def _beating(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        for batch in start_epoch(batches):
+        for batch in batches:
             self.beat("evaluating", None)
             yield batch
 

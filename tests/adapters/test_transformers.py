@@ -284,5 +284,5 @@ def test_missing_package_says_how_to_install(monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without_transformers)
-    with pytest.raises(UsageError, match=r"pip install 'legroom\[transformers\]'"):
+    with pytest.raises(UsageError, match="pip install transformers"):
         gpt_job()

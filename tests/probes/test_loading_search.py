@@ -223,6 +223,13 @@ def test_devices_that_share_too_few_cores_are_told_apart_from_one(ask):
     assert four.samples_per_second < 2 * one.samples_per_second
 
 
+def test_launching_steps_of_several_devices_takes_cores_from_their_loaders(ask):
+    loaders = FakeLoaders(prepare_seconds=0.04, step_seconds=0.01, launch_seconds=0.01, num_cores=16)
+    answer = ask(loaders, device="cuda", num_devices=8)
+    all_cores = 16 * answer.batch_size / (loaders.prepare_seconds + loaders.launch_seconds)
+    assert answer.samples_per_second == pytest.approx(all_cores, rel=0.01)
+
+
 def test_the_rule_of_the_thesis_is_its_formula(ask):
     loaders = FakeLoaders(prepare_seconds=0.045, step_seconds=0.01)
     answer = ask(loaders, rule="thesis", batch_size=100)

@@ -70,7 +70,7 @@ class LaneRate:
     main_cpu_seconds: float = 0.0
     """Core seconds of the training process for each batch, all its threads together: one pins what workers send."""
     main_thread_seconds: float = 0.0
-    """Of them, those of the thread that trains: nothing else of it happens meanwhile."""
+    """Of them, those of the thread that trains: nothing else of it happens meanwhile. Not read of the step alone."""
     worker_cpu_seconds: float = 0.0
     """Core seconds of all workers together for each batch."""
     start_seconds: float = 0.0

@@ -91,6 +91,17 @@ def test_loading_figures_hold_rate_share_and_law(loading_answer):
     assert cold / cached == pytest.approx(3.5)  # 1e8 / 1e6 = 100 samples/s against 350
 
 
+def test_loading_without_workers_is_not_told_as_if_none_were_enough(loading_answer):
+    without = replace(loading_answer, num_workers=0, is_fed=True)
+    assert to_json(without)["summary"].startswith("Loading without workers is enough: ")
+
+
+def test_a_law_of_one_count_is_no_line(loading_answer):
+    few = replace(loading_answer, points=[point for point in loading_answer.points if point["num_workers"] <= 1])
+    names = [one["name"] for one in figure(few, "loading-rate")["series"]]
+    assert names == ["with the step, 2 batches ahead"]
+
+
 def test_loading_times_are_of_an_epoch_where_its_samples_are_known(loading_answer):
     assert series(loading_answer, "loading-epoch", "batch 32")[1] == pytest.approx(1000 / 100)
     known = replace(loading_answer, num_samples=50_000)

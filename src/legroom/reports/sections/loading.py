@@ -32,7 +32,8 @@ def circumstances(answer: LoadingAnswer) -> tuple[object, ...]:
 
 def _summary(answer: LoadingAnswer) -> str:
     share = answer.samples_per_second / answer.device_samples_per_second
-    who = {0: "No worker is", 1: "1 worker is"}.get(answer.num_workers, f"{answer.num_workers} workers are")
+    few = {0: "Loading without workers is", 1: "1 worker is"}
+    who = few.get(answer.num_workers, f"{answer.num_workers} workers are")
     best = f"{who} enough" if answer.is_fed else f"{who} best"
     fed = "all that the device can eat" if answer.is_fed else f"{share:.0%} of what the device could eat"
     rate = f"{answer.samples_per_second:,.0f} samples/s"
@@ -85,9 +86,9 @@ def _rate(answer: LoadingAnswer) -> Figure:
 
 
 def _law(answer: LoadingAnswer) -> Iterable[Series]:
-    if answer.law:
+    counts = list(range(1, max(point["num_workers"] for point in answer.points) + 1))
+    if answer.law and len(counts) > 1:  # through one point there is no line to see
         law = LoaderLaw(**answer.law)
-        counts = list(range(1, max(1, *(point["num_workers"] for point in answer.points)) + 1))
         rates: list[float | None] = [law.samples_per_second(count) for count in counts]
         yield Series(name="law of the loader", x=list(counts), y=rates, style="dashes")
 

@@ -154,7 +154,7 @@ def time_grid(address: JobAddress, engine: Any, words: argparse.Namespace) -> tu
         )  # fmt: skip
         with Session(address, engine, open_logbook(Path(folder), head, resume=False)) as session:
             description = session.describe(0)
-            question = SpeedQuestion(device=words.device, precision="fp32", seconds=words.seconds)
+            question = SpeedQuestion(device=words.device, precision="fp32")  # so the sizes are those a user would see
             limit = min(LARGEST[words.device], description.num_samples or LARGEST[words.device])
             found = find_range(session, question, replace(description, num_samples=limit))
             sizes = tuple(grid(found.low, found.high))

@@ -106,6 +106,20 @@ def test_clocks_that_explain_too_little_of_the_steps_are_not_believed():
     assert host_pace(waits_for_more) == 0.0
 
 
+def test_where_launches_cannot_be_timed_apart_the_steps_that_waited_tell_the_pace():
+    synced = [replace(point, host_seconds=0.0) for point in timed()]
+    assert host_pace(synced) == pytest.approx(HOST, rel=0.02)
+    assert mean_error(fit_steps([synced[place] for place in (0, 6, 12, -1)])) < 0.02
+
+
+def test_work_of_the_host_that_grows_with_the_batch_is_not_its_pace():
+    grows = [
+        StepTime(batch_size=size, median_seconds=0.01 + 1e-4 * size, device_seconds=1e-3 + 1e-6 * size)
+        for size in (1, 16, 256, 1024)
+    ]
+    assert host_pace(grows) == 0.0
+
+
 def test_one_clock_alone_tells_nothing_of_the_host():
     assert not any(waits_for_host(point, HOST) for point in plain(timed()))
     assert fit_steps(plain(timed())).host_seconds == 0.0

@@ -1,17 +1,19 @@
 """A step held on a card that is planted: events, sleeps and kernels on one stream, launches on the host's clock."""
 
 import itertools
+import time
 
 import pytest
 import torch
 
 from legroom.job import address_of
 from legroom.logbook import result_from
-from legroom.probes import step_speed
+from legroom.probes import step_speed, step_timer
 from legroom.probes.bench import Bench
 from legroom.probes.held_step import Held
 from legroom.probes.step_speed import time_steps
 from legroom.probes.step_timer import EventTimer
+from legroom.probes.traced_step import busy_seconds, trace
 from legroom.records import TimeSteps
 from legroom.testing import FakeClock
 
@@ -24,6 +26,7 @@ class FakeCard:
 
     def __init__(self, queue=10**9):
         self.clock, self.free_at, self.queue, self.ends = FakeClock(), 0.0, queue, []
+        self.kernels = []
 
     def give(self, seconds):
         self.ends = [end for end in self.ends if end > self.clock()]
@@ -44,6 +47,7 @@ class FakeCard:
                     for _ in range(0 if phase == "data" else num_kernels // 3):
                         self.clock.advance(host / num_kernels)
                         self.give(device / num_kernels)
+                        self.kernels.append((self.free_at - device / num_kernels, self.free_at))
                     if waits and phase == "forward":
                         self.wait()
                     watch(phase)
@@ -51,6 +55,12 @@ class FakeCard:
             return run
 
         return watched
+
+    def trace(self, step):
+        """What a profiler would tell of the step."""
+        self.kernels.clear()
+        step()
+        return busy_seconds((round(1e9 * start), round(1e9 * end)) for start, end in self.kernels)
 
 
 @pytest.fixture
@@ -72,6 +82,7 @@ def plant(card, monkeypatch):
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: card.give(cycles / CYCLES_A_SECOND))
     monkeypatch.setattr(torch.cuda, "synchronize", card.wait)
+    monkeypatch.setattr(step_timer, "trace", card.trace)
     return card
 
 
@@ -90,16 +101,49 @@ def test_both_planted_clocks_are_read_and_the_slower_is_the_step(card, device, h
     assert step == pytest.approx(max(device, host), rel=0.02)
 
 
-def test_a_step_that_reads_from_the_card_tells_neither_clock(card):
+def test_a_step_that_reads_from_the_card_is_traced_and_tells_the_cards_clock_alone(card):
     held, _ = clocks_of(card, card.step(0.004, 0.02, waits=True))
-    assert held == Held()
+    assert held == Held(pytest.approx(0.004, rel=0.05), 0.0)
+
+
+on_a_card = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+
+
+@on_a_card
+def test_a_trace_tells_the_seconds_of_the_kernels_between_waits():
+    weight = torch.rand(4096, 4096, device="cuda")
+
+    def step():
+        for _ in range(20):
+            (weight @ weight).sum().item()
+
+    step()
+    products = EventTimer(time.perf_counter).time(lambda: [weight @ weight for _ in range(20)], 3)[-1]
+    assert trace(step) == pytest.approx(products, rel=0.2)
+
+
+@on_a_card
+def test_a_job_that_traces_its_own_steps_goes_on_untraced():
+    def traces():
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True):
+            torch.ones(4, device="cuda").sum().item()
+
+    assert trace(traces) == 0.0
+    traces()
+
+
+@on_a_card
+def test_no_room_for_a_traced_step_is_told():
+    with pytest.raises(torch.OutOfMemoryError):
+        trace(lambda: torch.empty(1 << 50, device="cuda"))
 
 
 @pytest.mark.parametrize(("num_kernels", "known"), [(2400, True), (6000, False)])
-def test_each_phase_has_the_queue_for_itself_and_a_full_one_tells_nothing(monkeypatch, num_kernels, known):
+def test_each_phase_has_the_queue_for_itself_and_a_full_one_tells_nothing_of_the_host(monkeypatch, num_kernels, known):
     card = plant(FakeCard(queue=1000), monkeypatch)
-    held, _ = clocks_of(card, card.step(0.004, 0.02, num_kernels=num_kernels))
-    assert held.device_seconds == (pytest.approx(0.004) if known else 0.0)
+    held, _ = clocks_of(card, card.step(0.04, 0.02, num_kernels=num_kernels))
+    assert held.device_seconds == pytest.approx(0.04, rel=0.02)
+    assert held.host_seconds == (pytest.approx(0.02) if known else 0.0)
 
 
 def test_a_step_much_longer_than_its_launches_is_not_held(card):
@@ -119,8 +163,8 @@ def test_launches_that_wait_for_room_in_the_queue_are_not_taken_for_the_hosts_pa
 def test_a_slow_moment_of_the_host_costs_one_visit_only(card):
     timer, even = EventTimer(card.clock), card.step(0.004, 0.02)
     timer.time(even(lambda phase: None), 5)
-    assert timer.both_clocks(card.step(0.004, 0.5), 0.02) == Held()
-    assert timer.both_clocks(even, 0.02).device_seconds == pytest.approx(0.004)
+    assert timer.both_clocks(card.step(0.004, 0.5), 0.02).host_seconds == 0.0
+    assert timer.both_clocks(even, 0.02) == Held(pytest.approx(0.004), pytest.approx(0.02))
 
 
 def test_visits_give_the_medians_of_both_clocks(monkeypatch):
@@ -166,3 +210,15 @@ def test_a_cpu_has_one_clock_and_earlier_records_load():
     assert (point.device_seconds, point.host_seconds) == (0.0, 0.0)
     earlier = {"kind": "step_times", "points": [{"batch_size": 4, "median_seconds": 0.1, "interval": [0.1, 0.1]}]}
     assert result_from(earlier).points[0].device_seconds == 0.0
+
+
+@pytest.mark.parametrize(
+    ("held", "num_steps"),
+    [(Held(0.001, 0.01), 30), (Held(0.001, 0.0), 30), (Held(0.01, 0.008), 10), (Held(), 10)],
+)
+def test_a_visit_is_longer_where_steps_wait_for_the_host_whether_its_launches_are_known_or_not(held, num_steps):
+    subject = step_speed.Subject(
+        4, TimeSteps(device="cpu", batch_sizes=(4,)), Bench(address_of("digits")), EventTimer(FakeClock())
+    )
+    subject.held, subject.step_seconds = [held], 0.01
+    assert subject._num_steps() == num_steps

@@ -36,24 +36,40 @@ def fit_steps(points: Sequence[StepTime]) -> SpeedLaw:
     """
     host = host_pace(points)
     law = fit_speed([(point.batch_size, _work(point, host)) for point in points], host_seconds=host)
+    return replace(law, host_doubt=_host_doubt(law, points) if host else 0.0)
+
+
+def _host_doubt(law: SpeedLaw, points: Sequence[StepTime]) -> float:
+    """How far the steps lie from the law, or launches from the host's pace: the larger, as a share."""
     misses = [abs(law.seconds(point.batch_size) / point.median_seconds - 1) for point in points]
-    return replace(law, host_doubt=max(misses) if host else 0.0)
+    launches = [abs(point.host_seconds / law.host_seconds - 1) for point in points if point.host_seconds]
+    return max(*misses, statistics.median(launches) if launches else 0.0)
 
 
 def host_pace(points: Sequence[StepTime]) -> float:
     """Seconds in which the host launches a step at any size; 0 where that is unknown or explains too little.
 
-    From what launching took at every size and, twice, from the steps that waited for it, which are many in a row: the
-    mean without both extremes, since a slow moment may spoil one of them, and a median of so few would throw half of
-    the others away.
+    By the steps that waited for it where there are two of them, since each is the median of many; else launches timed
+    apart count too. Means without both extremes, since a slow moment may spoil one of them, and a median of so few
+    would throw half of the others away.
     """
-    launches = [point.host_seconds for point in points if point.host_seconds]
-    if not launches or not all(point.device_seconds for point in points):
+    if not all(point.device_seconds for point in points):
         return 0.0
-    typical, (low, high) = statistics.median(launches), LIKELY
+    launches = [point.host_seconds for point in points if point.host_seconds]
+    typical, (low, high) = _typical(points, launches), LIKELY
     if not low < statistics.median(p.median_seconds / max(typical, p.device_seconds) for p in points) < high:
         return 0.0
-    return _middle([*launches, *2 * [point.median_seconds for point in points if waits_for_host(point, typical)]])
+    waited = [point.median_seconds for point in points if waits_for_host(point, typical)]
+    return _middle(waited if len(waited) > 1 or not launches else [*launches, *2 * waited])
+
+
+def _typical(points: Sequence[StepTime], launches: Sequence[float]) -> float:
+    """A first guess: what launching took or, where that is not known, the fastest of the steps that waited; 0 where
+    some waited much longer, as for work of the host that grows with the batch."""
+    waited = [point.median_seconds for point in points if point.median_seconds > HIDDEN * point.device_seconds]
+    if launches or not waited:
+        return statistics.median(launches) if launches else 0.0
+    return min(waited) if max(waited) < SLOWEST * min(waited) else 0.0
 
 
 def _middle(values: Sequence[float]) -> float:

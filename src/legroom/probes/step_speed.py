@@ -11,6 +11,7 @@ import torch
 
 from legroom.clock import Clock, monotonic
 from legroom.job import Batch
+from legroom.laws.clocks import HIDDEN
 from legroom.laws.intervals import median_interval
 from legroom.probes.batches import NoBatch
 from legroom.probes.bench import Bench
@@ -27,8 +28,8 @@ from legroom.training.step import Watch
 VISIT_SECONDS = 0.1
 """A visit is long against a turn of the scheduler, which on shared cores is 16 ms."""
 MAX_STEPS = 50
-HOST_BOUND, HOST_VISIT_SECONDS, HOST_MAX_STEPS = 1.5, 0.3, 150
-"""Steps up to so many times their launches, and a visit of these: a host's pace varies where a card's does not."""
+HOST_VISIT_SECONDS, HOST_MAX_STEPS = 0.3, 150
+"""A visit where steps wait for the host: its pace varies where a card's does not."""
 NUM_TRIES = 2
 """Steps held at a size before it counts as one whose clocks cannot be told apart."""
 MIN_WARM, MAX_WARM, WARM_SECONDS = 3, 30, 0.5
@@ -131,13 +132,17 @@ class Subject:
 
     def _num_steps(self) -> int:
         """As many as fill a visit; more where the host sets the pace."""
-        host_bound = self.step_seconds <= HOST_BOUND * self._host_seconds
+        host_bound = 0 < HIDDEN * self._device_seconds < self.step_seconds
         seconds, most = (HOST_VISIT_SECONDS, HOST_MAX_STEPS) if host_bound else (VISIT_SECONDS, MAX_STEPS)
         return max(1, min(most, math.ceil(seconds / self.step_seconds)))
 
     @property
     def _host_seconds(self) -> float:
         return _median_known([held.host_seconds for held in self.held])
+
+    @property
+    def _device_seconds(self) -> float:
+        return _median_known([held.device_seconds for held in self.held])
 
     def _timed(self, placed: "itertools.cycle[Batch]", num_steps: int) -> list[float]:
         cores, wall = time.process_time(), time.perf_counter()
@@ -176,7 +181,7 @@ class Subject:
             batch_size=self.batch_size,
             median_seconds=statistics.median(values),
             interval=median_interval(values),
-            device_seconds=_median_known([held.device_seconds for held in self.held]),
+            device_seconds=self._device_seconds,
             host_seconds=self._host_seconds,
             num_rounds=len(values),
             num_repeats=self.num_repeats,

@@ -9,6 +9,7 @@ import torch
 
 from legroom.clock import Clock, monotonic
 from legroom.probes.held_step import Held, Watched, cycles_a_second, hold
+from legroom.probes.traced_step import trace
 
 Step = Callable[[], Any]
 LONG = 3.0
@@ -94,12 +95,16 @@ class EventTimer:
         return [first.elapsed_time(second) / 1e3 for first, second in itertools.pairwise(marks)]
 
     def both_clocks(self, watched: Watched, step_seconds: float) -> Held:
-        """Hold one step, or take the step for the device's own where its launches are a small part of it."""
+        """Hold one step, or take the step for the device's own where its launches are a small part of it.
+
+        A step that cannot be held is traced: that tells the device's seconds alone.
+        """
         if step_seconds > LONG * self.launch_seconds:
             free = self._first_launch < UNHINDERED * self.launch_seconds
             return Held(step_seconds, self._first_launch if free else 0.0)
         self._cycles = self._cycles or cycles_a_second()
-        return hold(watched, self.launch_seconds, self._cycles, self.clock)
+        held = hold(watched, self.launch_seconds, self._cycles, self.clock)
+        return held if held.device_seconds else Held(trace(watched(lambda phase: None)))
 
     def wait(self) -> None:
         """Wait until the device has done what it was given."""

@@ -1,6 +1,7 @@
 """The search for loader settings, against machines whose loaders are planted."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -117,6 +118,25 @@ def test_a_core_is_left_to_the_process_that_launches_steps(ask):
     assert ask(loaders, machine=machine, device="cuda").num_workers == 15
     first = next(r for r in machine.asked if isinstance(r, RaceLoaders) and r.what == "together")
     assert 15 in [lane.num_workers for lane in first.lanes]
+
+
+class SlowMoment(FakeLoaders):
+    """While the step ran alone, the host launched it slowly in two turns of three."""
+
+    def race(self, request):
+        result = super().race(request)
+        if request.what != "step":
+            return result
+        rate = result.lanes[0]
+        slow = [rate.batch_seconds[0], *(1.3 * seconds for seconds in rate.batch_seconds[1:])]
+        return LoaderRates(lanes=[replace(rate, batch_seconds=slow, median_seconds=sorted(slow)[1])])
+
+
+def test_a_slow_moment_of_the_host_does_not_make_fewer_workers_seem_enough(ask):
+    # 25 workers feed the slow step, 32 the real one.
+    loaders = SlowMoment(prepare_seconds=0.02, wait_seconds=0.3, step_seconds=0.01, num_cores=16)
+    answer = ask(loaders, device="cuda")
+    assert loaders.batch_seconds(answer.num_workers) <= 1.03 * loaders.batch_seconds(32)
 
 
 def test_no_workers_where_they_cannot_help(ask):

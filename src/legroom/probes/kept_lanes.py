@@ -4,7 +4,7 @@ from weakref import WeakKeyDictionary
 
 from legroom.clock import Clock
 from legroom.probes.bench import Bench
-from legroom.probes.open_lane import OpenLane, open_lane
+from legroom.probes.open_lane import OpenLane, close_lanes, open_lane
 from legroom.records import Lane, RaceLoaders
 
 _kept: WeakKeyDictionary[Bench, dict[tuple[str, int, Lane], OpenLane]] = WeakKeyDictionary()
@@ -27,5 +27,4 @@ def close_kept(bench: Bench, but: RaceLoaders | None = None) -> None:
     """End what is kept, but for the lanes of a request."""
     spared = {(but.device, but.batch_size, lane) for lane in but.lanes} if but else set()
     kept = _kept.get(bench, {})
-    for key in kept.keys() - spared:
-        kept.pop(key).close()
+    close_lanes([kept.pop(key) for key in kept.keys() - spared])

@@ -1,7 +1,7 @@
 """Rates of several loaders, in turns: on a busy machine only settings measured side by side can be ranked."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from legroom.job import Batch
 from legroom.probes.bench import Bench
 from legroom.probes.kept_lanes import close_kept, enter_lanes, keep_lanes
 from legroom.probes.lane_failures import LaneFailed, hush_deaths
-from legroom.probes.open_lane import OpenLane
+from legroom.probes.open_lane import OpenLane, close_lanes
 from legroom.probes.room import fit_together
 from legroom.probes.step_alone import step_rate
 from legroom.probes.timed_lane import TimedLane
@@ -61,8 +61,7 @@ def _race(
     rates: dict[Lane, LaneRate] = {}
     lanes = list(entered.values())
     with ExitStack() as stack:
-        for entrant in lanes:
-            stack.enter_context(closing(entrant))
+        stack.callback(close_lanes, lanes)
         for entrant in lanes:
             with _noting_failure(entrant, lanes, rates):
                 entrant.start()

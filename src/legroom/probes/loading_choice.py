@@ -10,6 +10,8 @@ from legroom.records import Lane
 
 SETTLED = 0.93
 """A rival below this share of the best is not raced again."""
+MOSTLY = 0.5
+"""Share of the cores from which on workers, not the process that takes batches from them, set the pace."""
 
 
 def raced_with_choice(parts: Parts, races: Races) -> tuple[Lane, ...]:
@@ -41,14 +43,19 @@ def _rivals(chosen: Lane, is_fed: bool, races: Races) -> list[Lane]:
 def _variants(chosen: Lane, parts: Parts, races: Races) -> list[Lane]:
     """Twice the batches ahead, and memory not pinned.
 
-    With a worker a core on many of them, many batches wait already, and copying is not what holds them up.
+    Every setting takes a second and more to start on many cores. Where workers fill these, many batches wait already;
+    where they fill half of them, copying by the training process is not what holds them up.
     """
-    if chosen.num_workers == 0 or (not races.is_few and chosen.num_workers >= races.question.num_cores):
+    if chosen.num_workers == 0:
+        return []
+    cores = min(races.question.num_cores, parts.num_filling_cores)
+    share = 0.0 if races.is_few else chosen.num_workers / cores
+    if share >= 1:
         return []
     found = []
     if parts.most_in_memory(WORKER_BYTES) >= 2 * chosen.num_workers:
         found.append(replace(chosen, prefetch_factor=2 * chosen.prefetch_factor))
-    if races.question.device != "cpu":
+    if races.question.device != "cpu" and share <= MOSTLY:
         found.append(replace(chosen, pin_memory=False))
     return found
 

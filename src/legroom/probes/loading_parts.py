@@ -78,7 +78,7 @@ class Parts:
     @property
     def eaten(self) -> float:
         """Samples per second that the device eats."""
-        return self.step.samples_per_second
+        return self.step.samples_per_batch / self._step_seconds
 
     @property
     def needed(self) -> float:
@@ -86,7 +86,13 @@ class Parts:
         if self.question.device == "cpu":
             return self.eaten
         taking = min(rate.main_thread_seconds for rate in self.workers.values())
-        return self.step.samples_per_batch / (self.step.median_seconds + taking)
+        return self.step.samples_per_batch / (self._step_seconds + taking)
+
+    @property
+    def _step_seconds(self) -> float:
+        """Of the step alone. Beside a GPU by the fastest turn: what differs is the host that launches, and after a slow
+        moment of it too few workers would seem enough."""
+        return self.step.median_seconds if self.question.device == "cpu" else min(self.step.batch_seconds)
 
     @property
     def without_workers(self) -> float:

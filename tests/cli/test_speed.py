@@ -66,5 +66,5 @@ def test_a_job_that_raises_above_some_size_is_answered_up_to_it(legroom):
 
 def test_dry_run_lists_probes_and_runs_none(legroom, tmp_path):
     ran = legroom("speed", "digits", "--device", "cpu", "--dry-run", "--json")
-    assert len(ran.json["probes"]) == 4
+    assert len(ran.json["probes"]) == 5
     assert not (tmp_path / "legroom-out").exists()

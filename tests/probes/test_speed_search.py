@@ -54,6 +54,32 @@ def test_sizes_beside_powers_of_two_are_timed_and_spoken_of(tmp_path):
     assert "any size will do" in next(n for n in ask(tmp_path / "b", FakeSteps()).notes if "power of two" in n)
 
 
+def test_memory_that_is_fetched_anew_is_told_with_what_keeping_it_gains(tmp_path):
+    fetching = FakeSteps(seconds=line, fetching_seconds=lambda size: 0.0003 * max(0, size - 512))
+    answer = ask(tmp_path, fetching)
+    largest = answer.largest_batch_size
+    gain = answer.points[-1]["median_seconds"] / line(largest)
+    note = next(note for note in answer.notes if "fetched anew" in note)
+    assert f"{gain:.1f} times the samples/s at {largest:,}" in note
+    assert "set MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1099511627776" in note
+    assert {point["batch_size"]: point["median_seconds"] for point in answer.kept_memory}[largest] == line(largest)
+
+
+def test_where_memory_is_not_fetched_anew_keeping_it_is_not_tried(tmp_path):
+    machine = FakeMachine(steps=FakeSteps(seconds=line, fetching_seconds=lambda size: 0.05 * line(size)))
+    answer = ask(tmp_path, None, machine=machine)
+    assert not any(request.keeps_memory for request in machine.asked if isinstance(request, TimeSteps))
+    assert not answer.kept_memory
+    assert not any("fetched anew" in note for note in answer.notes)
+
+
+def test_a_gain_within_the_noise_is_not_told(tmp_path):
+    noisy = FakeSteps(seconds=line, fetching_seconds=lambda size: 0.2 * line(size), noise=0.3)
+    answer = ask(tmp_path, noisy)
+    assert answer.kept_memory
+    assert not any("fetched anew" in note for note in answer.notes)
+
+
 def test_a_share_moves_the_knee(tmp_path):
     loose = ask(tmp_path / "a", FakeSteps(seconds=line), share=0.5)
     strict = ask(tmp_path / "b", FakeSteps(seconds=line), share=0.95)

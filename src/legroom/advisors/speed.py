@@ -1,7 +1,7 @@
 """Where a larger batch stops paying: the knee, read off the timings in a logbook and the law through four of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from legroom.advisors.memory import description_of
@@ -9,6 +9,7 @@ from legroom.advisors.speed_seen import Seen, gather
 from legroom.advisors.speed_words import (
     compare,
     host_note,
+    kept_note,
     noise_note,
     odd_sizes_note,
     padding_note,
@@ -47,6 +48,8 @@ class SpeedAnswer(Answer):
     flops_per_sample: float | None
     peak_flops_per_second: float | None
     """Of matrix products, measured on this device."""
+    kept_memory: list[dict[str, Any]] = field(default_factory=list)
+    """Sizes timed again in a process that keeps the memory a step frees, where fetching it anew takes a share."""
     padding: dict[str, Any] | None
     num_samples: int | None
     """Of an epoch, where its length is known."""
@@ -76,6 +79,7 @@ def advise_speed(logbook: Logbook, question: SpeedQuestion, largest_because: str
             *notes,
             *compare(_with_knee(seen.points, knee, law), knee, baseline["batch_size"], description.num_samples),
             *host_note(seen.points, law),
+            *kept_note(seen.points, seen.kept),
             *odd_sizes_note(seen.points),
             *padding_note(seen.padding, law, baseline["batch_size"]),
             *noise_note(seen.points, span),
@@ -100,6 +104,7 @@ def advise_speed(logbook: Logbook, question: SpeedQuestion, largest_because: str
         law=_law_words(law, held_out),
         flops_per_sample=seen.times.flops_per_sample or None,
         peak_flops_per_second=seen.peak,
+        kept_memory=[_kept(point) for point in seen.kept],
         padding=None if seen.padding is None else asdict(seen.padding),
         num_samples=description.num_samples,
         settings={**baseline, "batch_size": knee, "precision": question.precision},
@@ -182,6 +187,7 @@ def _point(point: StepTime, seen: Seen, law: SpeedLaw) -> dict[str, Any]:
         "spread": point.spread,
         "device_seconds": point.device_seconds or None,
         "host_seconds": point.host_seconds or None,
+        "system_share": point.system_share,
         "num_rounds": point.num_rounds,
         "num_repeats": point.num_repeats,
         "samples_per_second": point.samples_per_second,
@@ -193,6 +199,11 @@ def _point(point: StepTime, seen: Seen, law: SpeedLaw) -> dict[str, Any]:
         "predicted_seconds": law.seconds(point.batch_size),
         "in_law": point.batch_size in law.sizes,
     }
+
+
+def _kept(point: StepTime) -> dict[str, Any]:
+    names = ("batch_size", "median_seconds", "interval", "samples_per_second", "system_share", "peak_bytes")
+    return {name: getattr(point, name) for name in names}
 
 
 def _prediction(law: SpeedLaw, size: int) -> dict[str, Any]:

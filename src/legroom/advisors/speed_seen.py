@@ -25,18 +25,22 @@ class Seen:
     padding: PaddingSeen | None
     device_notes: list[str]
     """What was seen of the device itself, such as other processes on it."""
+    kept: list[StepTime]
+    """Some of the sizes in a process that keeps the memory it frees; empty where that was not worth a try."""
 
 
 def gather(logbook: Logbook, question: SpeedQuestion) -> Seen:
     results = [
-        entry.result
+        (entry.request, entry.result)
         for entry in logbook.entries
-        if isinstance(entry.request, TimeSteps) and isinstance(entry.result, StepTimes) and entry.request.close
+        if isinstance(entry.request, TimeSteps) and isinstance(entry.result, StepTimes)
         if (entry.request.device, entry.request.precision) == (question.device, question.precision)
     ]
-    if not results:
+    closely = [times for request, times in results if request.close]
+    kept = [times.points for request, times in results if request.keeps_memory]
+    if not closely:
         raise NothingMeasured("The logbook holds no timings. Run legroom speed with the same --out first")
-    times = results[-1]
+    times = closely[-1]
     device = _device(logbook, question)
     peak, tolerance = _peak(device, question)
     ran = sorted((point for point in times.points if point.outcome == "measured"), key=lambda point: point.batch_size)
@@ -45,7 +49,15 @@ def gather(logbook: Logbook, question: SpeedQuestion) -> Seen:
     if not points:
         raise NothingMeasured(" ".join(refused) or "None of the sizes could be timed. Name smaller ones")
     padding = [entry.result for entry in logbook.entries if isinstance(entry.result, PaddingSeen)]
-    return Seen(times, points, refused, peak, padding[-1] if padding else None, list(device.get("notes", [])))
+    return Seen(
+        times,
+        points,
+        refused,
+        peak,
+        padding=padding[-1] if padding else None,
+        device_notes=list(device.get("notes", [])),
+        kept=[point for point in kept[-1] if point.outcome == "measured"] if kept else [],
+    )
 
 
 def _device(logbook: Logbook, question: SpeedQuestion) -> Mapping[str, Any]:

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from legroom.laws.clocks import waits_for_host
 from legroom.laws.speed import SpeedLaw
-from legroom.records import PaddingSeen, StepTime
+from legroom.records import KEPT_MALLOC, PaddingSeen, StepTime
 from legroom.units import format_bytes, format_seconds
 
 CLEAR_DIFFERENCE = 0.02
+CLEAR_GAIN = 0.1
+"""Of timings that did not run side by side."""
 CLOCK_DRIFT = 0.05
 LITTLE_PADDING = 0.02
 NOISY = 0.1
@@ -93,6 +95,26 @@ def padding_note(padding: PaddingSeen | None, law: SpeedLaw, batch_size: int) ->
     yield (
         f"{share:.0%} of a random batch of {batch_size:,} is padding. Of its bytes {words} would save; of its time "
         f"about {work:.0%} goes with the bytes, so about {work * max(saved.values()):.0%} at best"
+    )
+
+
+def kept_note(points: Sequence[StepTime], kept: Sequence[StepTime]) -> Iterator[str]:
+    """What a process gains that keeps the memory a step frees, beyond the noise."""
+    pairs = [(timed, again) for again in kept for timed in points if timed.batch_size == again.batch_size]
+    if not pairs:
+        return
+    timed, again = max(pairs, key=lambda pair: pair[0].median_seconds / pair[1].median_seconds)
+    if timed.median_seconds < (1 + max(CLEAR_GAIN, timed.spread, again.spread)) * again.median_seconds:
+        return
+    words = [
+        f"{again.samples_per_second / timed.samples_per_second:.1f} times the samples/s at {timed.batch_size:,}"
+        for timed, again in pairs
+    ]
+    setting = " ".join(f"{name}={KEPT_MALLOC[name]}" for name in KEPT_MALLOC if name.startswith("MALLOC"))
+    yield (
+        f"At {timed.batch_size:,} the system takes {timed.system_share:.0%} of a step's core seconds, mostly for "
+        f"memory freed and fetched anew. A process that keeps it gives {' and '.join(words)}: set {setting} where you "
+        "train, and here too to time all sizes with it. It then holds the memory of its largest step all the time"
     )
 
 

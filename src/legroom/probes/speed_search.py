@@ -8,10 +8,20 @@ from legroom.laws.sizes import choose_sizes, grid
 from legroom.laws.speed import knee_of
 from legroom.probes.session import Session
 from legroom.probes.size_range import Range, find_range, scout
-from legroom.records import JobDescription, MeasureDevice, MeasurePadding, SpeedQuestion, StepTime
+from legroom.records import (
+    KEPT_SHARE,
+    JobDescription,
+    MeasureDevice,
+    MeasurePadding,
+    SpeedQuestion,
+    StepTime,
+    StepTimes,
+)
 
 NUM_UTILISATION_SIZES = 14
 NUM_LOOKS = 4
+FETCHING = 0.1
+"""Share of the core seconds in the system from which on keeping memory is tried."""
 
 
 def measure_speed(session: Session, question: SpeedQuestion, description: JobDescription) -> Range:
@@ -24,11 +34,22 @@ def measure_speed(session: Session, question: SpeedQuestion, description: JobDes
         found = find_range(session, question, description)
         sizes = _choose(session, question, description, found)
     session.progress(f"timing {len(sizes)} sizes in rounds", 0.4)
-    session.ask(question.request(tuple(sizes), seconds=question.seconds, close=True))
+    result = session.ask(question.request(tuple(sizes), seconds=question.seconds, close=True))
+    assert isinstance(result, StepTimes)
+    _time_kept(session, question, result.points)
     if description.uneven and not description.own_loader:
         session.progress("collating batches", 0.95)
         session.ask(MeasurePadding(batch_size=description.baseline["batch_size"], seed=question.seed))
     return found
+
+
+def _time_kept(session: Session, question: SpeedQuestion, points: list[StepTime]) -> None:
+    """The fastest size and the largest in a process that keeps its memory, where fetching it anew takes a share."""
+    ran = [point for point in points if point.outcome == "measured"]
+    ends = {point.batch_size: point for point in (max(ran, key=lambda p: p.samples_per_second), ran[-1])} if ran else {}
+    if any(point.system_share > FETCHING for point in ends.values()):
+        session.progress("with memory kept", 0.9)
+        session.ask(question.request(tuple(ends), seconds=KEPT_SHARE * question.seconds, keeps_memory=True))
 
 
 def _named(session: Session, question: SpeedQuestion) -> tuple[Range, list[int]]:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -72,7 +73,7 @@ class Subject:
         self.step = bench.training_step(self.device, request.precision, lambda phase: None)
         self.outcome: Literal["measured", "out_of_memory", "no_batch"] = "measured"
         self.step_seconds = 0.0
-        self.core_seconds = self.wall_seconds = 0.0
+        self.core_seconds = self.system_seconds = self.wall_seconds = 0.0
         self.num_repeats = self.peak_bytes = self.available_bytes = 0
         self.held: list[Held] = []
         self._batches: list[Batch] = []
@@ -145,9 +146,10 @@ class Subject:
         return _median_known([held.device_seconds for held in self.held])
 
     def _timed(self, placed: "itertools.cycle[Batch]", num_steps: int) -> list[float]:
-        cores, wall = time.process_time(), time.perf_counter()
+        cores, system, wall = time.process_time(), os.times().system, time.perf_counter()
         seconds = self.timer.time(lambda: self.step([next(placed)]), num_steps)
         self.core_seconds += time.process_time() - cores
+        self.system_seconds += os.times().system - system
         self.wall_seconds += time.perf_counter() - wall
         self.num_repeats += num_steps
         self.step_seconds = statistics.median(seconds)
@@ -187,9 +189,14 @@ class Subject:
             num_repeats=self.num_repeats,
             peak_bytes=self.peak_bytes,
             available_bytes=self.available_bytes,
+            system_share=self._system_share(),
             shares=phase_shares(self) if close else {},
             load=load or self._host_load(),
         )
+
+    def _system_share(self) -> float:
+        is_host = self.device.type == "cpu" and self.core_seconds > 0
+        return min(1.0, self.system_seconds / self.core_seconds) if is_host else 0.0
 
     def _host_load(self) -> DeviceLoad:
         """On a CPU the process's own core time, whatever other processes do."""

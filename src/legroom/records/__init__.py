@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from legroom.records.environments import EXPANDABLE, QUIET_THREADS, STEADY_MALLOC
+from legroom.records.environments import EXPANDABLE, KEPT_MALLOC, QUIET_THREADS, STEADY_MALLOC
 from legroom.records.job import Describe, JobDescription
 from legroom.records.loading import ColdRead, Lane, LaneRate, LoaderRates, LoadingQuestion, RaceLoaders, ReadCold
 from legroom.records.machine import CardMemory, DeviceSpeed, MeasureDevice, ReadCard
 from legroom.records.memory import MemoryQuestion, PhasePeaks, StepPeaks, TracedMemory, TraceMemory
 from legroom.records.speed import (
+    KEPT_SHARE,
     DeviceLoad,
     MeasurePadding,
     PaddingSeen,
@@ -22,6 +23,8 @@ from legroom.records.training import Evaluated, Train, Trained
 
 __all__ = [
     "EXPANDABLE",
+    "KEPT_MALLOC",
+    "KEPT_SHARE",
     "QUIET_THREADS",
     "STEADY_MALLOC",
     "CardMemory",

@@ -12,6 +12,8 @@ STEADY_MALLOC = {**QUIET_THREADS, "MALLOC_MMAP_THRESHOLD_": "65536"}
 
 Measured with this, the slope is stable to 0.1 %; without it, it depends on history. Proofs run without it.
 """
+KEPT_MALLOC = {**QUIET_THREADS, "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": f"{2**40}"}
+"""glibc then keeps what a step frees for the next one, where it would give large blocks back and fetch them anew."""
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 """Segments that grow: what torch reserves nearly equals what it hands out, so larger batches fit."""
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from legroom.records.environments import training_environment
+from legroom.records.environments import KEPT_MALLOC, training_environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +22,14 @@ class TimeSteps:
     """Rounds made even if that takes longer."""
     close: bool = False
     """Look closely at each size as well: shares of the phases, and how busy the device is."""
+    keeps_memory: bool = False
+    """On a CPU: in a process that keeps the memory a step frees for the next one."""
     seed: int = 0
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Variables of the process that answers: as training would have them."""
-        return training_environment(self.device)
+        """Variables of the process that answers: as training would have them, unless it is to keep its memory."""
+        return KEPT_MALLOC if self.keeps_memory else training_environment(self.device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,8 @@ class StepTime:
     peak_bytes: int = 0
     available_bytes: int = 0
     """What the job could have had of the device's memory."""
+    system_share: float = 0.0
+    """Of the core seconds, those of the operating system, on a CPU: mostly memory freed and fetched anew."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Share of forward, backward and update in a step; empty where nobody looked."""
     load: DeviceLoad = field(default_factory=DeviceLoad)
@@ -122,6 +126,10 @@ class PaddingSeen:
     """In batches of neighbours by length."""
     budget_bytes: int
     """In batches filled up to a budget of bytes, neighbours by length."""
+
+
+KEPT_SHARE = 0.15
+"""Of a question's seconds, for sizes timed again with memory kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

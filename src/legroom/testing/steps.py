@@ -25,6 +25,7 @@ class FakeSteps:
         noise: float = 0.0,
         host_seconds: float = 0.0,
         host_noise: float = 0.0,
+        fetching_seconds: Callable[[int], float] = lambda batch_size: 0.0,
         seed: int = 0,
     ) -> None:
         self.seconds, self.utilisation = seconds, utilisation
@@ -33,13 +34,15 @@ class FakeSteps:
         """noise: standard deviation of a median, as a share of it."""
         self.host_seconds, self.host_noise = host_seconds, host_noise
         """host_seconds: to launch a step, as on a GPU, and the noise of that; 0: one clock only, as on a CPU."""
+        self.fetching_seconds = fetching_seconds
+        """For memory that every step frees and fetches anew, unless its process keeps it."""
         self._random = random.Random(seed)
 
     def time(self, request: TimeSteps) -> StepTimes:
         """The planted seconds; a size that needs more than there is runs out of memory."""
         not_measured = [] if self.utilisation else ["device utilisation and power: NVML did not answer (planted)"]
         return StepTimes(
-            points=[self._point(size) for size in request.batch_sizes],
+            points=[self._point(size, request) for size in request.batch_sizes],
             flops_per_sample=self.flops_per_sample if request.close else 0.0,
             not_measured=not_measured if request.close else [],
         )
@@ -55,10 +58,11 @@ class FakeSteps:
             budget_bytes=int(1.05 * num_bytes),
         )
 
-    def _point(self, size: int) -> StepTime:
+    def _point(self, size: int, request: TimeSteps) -> StepTime:
         if size * self.bytes_per_sample > self.available_bytes:
             return StepTime(batch_size=size, outcome="out_of_memory")
-        work = self.seconds(size) * self._random.lognormvariate(0, self.noise)
+        fetching = 0.0 if request.keeps_memory else self.fetching_seconds(size)
+        work = (self.seconds(size) + fetching) * self._random.lognormvariate(0, self.noise)
         seconds = max(work, self._launching()) if self.host_seconds else work
         return StepTime(
             batch_size=size,
@@ -66,6 +70,7 @@ class FakeSteps:
             device_seconds=work if self.host_seconds else 0.0,
             host_seconds=self._launching() if self.host_seconds else 0.0,
             interval=(seconds * (1 - self.noise), seconds * (1 + self.noise)),
+            system_share=fetching / (self.seconds(size) + fetching),
             num_rounds=5,
             num_repeats=25,
             peak_bytes=int(size * self.bytes_per_sample),

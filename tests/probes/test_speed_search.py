@@ -5,7 +5,7 @@ import random
 import pytest
 
 from legroom import api
-from legroom.errors import NothingMeasured, UsageError
+from legroom.errors import NothingMeasured, OutOfMemory, UsageError
 from legroom.laws.sizes import grid
 from legroom.laws.speed import knee_of
 from legroom.records import TimeSteps
@@ -63,6 +63,18 @@ def test_memory_that_is_fetched_anew_is_told_with_what_keeping_it_gains(tmp_path
     assert f"{gain:.1f} times the samples/s at {largest:,}" in note
     assert "set MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1099511627776" in note
     assert {point["batch_size"]: point["median_seconds"] for point in answer.kept_memory}[largest] == line(largest)
+
+
+def test_a_process_that_keeps_too_much_memory_costs_a_note_only(tmp_path):
+    class RunsOut(FakeSteps):
+        def time(self, request):
+            if request.keeps_memory:
+                raise OutOfMemory("planted")
+            return super().time(request)
+
+    answer = ask(tmp_path, RunsOut(seconds=line, fetching_seconds=line))
+    assert answer.knee_batch_size
+    assert not answer.kept_memory
 
 
 def test_where_memory_is_not_fetched_anew_keeping_it_is_not_tried(tmp_path):

@@ -1,8 +1,9 @@
 """Times a job's steps: finds the range of sizes, chooses which tell the most, and measures these in rounds."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
-from legroom.errors import NothingMeasured
+from legroom.errors import LegroomError, NothingMeasured
 from legroom.laws.clocks import fit_steps
 from legroom.laws.sizes import choose_sizes, grid
 from legroom.laws.speed import knee_of
@@ -47,8 +48,10 @@ def _time_kept(session: Session, question: SpeedQuestion, points: list[StepTime]
     """The fastest size and the largest in a process that keeps its memory, where fetching it anew takes a share."""
     ran = [point for point in points if point.outcome == "measured"]
     ends = {point.batch_size: point for point in (max(ran, key=lambda p: p.samples_per_second), ran[-1])} if ran else {}
-    if any(point.system_share > FETCHING for point in ends.values()):
-        session.progress("with memory kept", 0.9)
+    if not any(point.system_share > FETCHING for point in ends.values()):
+        return
+    session.progress("with memory kept", 0.9)
+    with suppress(LegroomError):  # as where more is kept than there is: a note is lost, and no timing
         session.ask(question.request(tuple(ends), seconds=KEPT_SHARE * question.seconds, keeps_memory=True))
 
 

@@ -112,6 +112,15 @@ def test_where_launches_cannot_be_timed_apart_the_steps_that_waited_tell_the_pac
     assert mean_error(fit_steps([synced[place] for place in (0, 6, 12, -1)])) < 0.02
 
 
+def test_where_no_step_waits_and_no_launch_is_known_the_device_alone_sets_the_pace():
+    busy = [
+        StepTime(batch_size=size, median_seconds=device(size), device_seconds=device(size))
+        for size in (1, 16, 256, 1024)
+    ]
+    assert host_pace(busy) == 0.0
+    assert fit_steps(busy).seconds(64) == pytest.approx(device(64), rel=0.05)
+
+
 def test_work_of_the_host_that_grows_with_the_batch_is_not_its_pace():
     grows = [
         StepTime(batch_size=size, median_seconds=0.01 + 1e-4 * size, device_seconds=1e-3 + 1e-6 * size)

@@ -1,6 +1,7 @@
 """`legroom speed` against machines whose laws are planted."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -82,6 +83,20 @@ def test_where_memory_is_not_fetched_anew_keeping_it_is_not_tried(tmp_path):
     answer = ask(tmp_path, None, machine=machine)
     assert not any(request.keeps_memory for request in machine.asked if isinstance(request, TimeSteps))
     assert not answer.kept_memory
+    assert not any("fetched anew" in note for note in answer.notes)
+
+
+def test_a_gain_is_not_told_where_the_system_takes_as_much_with_memory_kept(tmp_path):
+    class FasterByChance(FakeSteps):
+        def time(self, request):
+            times = super().time(replace(request, keeps_memory=False))
+            return replace(times, points=[self._hurry(point, request) for point in times.points])
+
+        def _hurry(self, point, request):
+            return replace(point, median_seconds=point.median_seconds / (2 if request.keeps_memory else 1))
+
+    answer = ask(tmp_path, FasterByChance(seconds=line, fetching_seconds=line))
+    assert answer.kept_memory
     assert not any("fetched anew" in note for note in answer.notes)
 
 

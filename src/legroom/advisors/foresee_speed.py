@@ -26,7 +26,7 @@ def foresee_speed(entries: Sequence[Entry], *, job: str, machine: str, seconds: 
             what="4 to 10 sizes in rounds, then a close look at each", num_probes=(1, 1), seconds=(5.0, 2 * seconds)
         ),
         ForeseenProbe(
-            what="two of them with memory kept, where fetching it anew takes long",
+            what="on a CPU, two of them with memory kept, where fetching it anew takes long",
             num_probes=(0, 1),
             seconds=(0.0, read + KEPT_SHARE * seconds),
         ),

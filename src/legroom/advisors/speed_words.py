@@ -101,11 +101,10 @@ def padding_note(padding: PaddingSeen | None, law: SpeedLaw, batch_size: int) ->
 def kept_note(points: Sequence[StepTime], kept: Sequence[StepTime]) -> Iterator[str]:
     """What a process gains that keeps the memory a step frees, beyond the noise."""
     pairs = [(timed, again) for again in kept for timed in points if timed.batch_size == again.batch_size]
-    if not pairs:
+    gains = [pair for pair in pairs if _keeping_gains(*pair)]
+    if not gains:
         return
-    timed, again = max(pairs, key=lambda pair: pair[0].median_seconds / pair[1].median_seconds)
-    if timed.median_seconds < (1 + max(CLEAR_GAIN, timed.spread, again.spread)) * again.median_seconds:
-        return
+    timed, _ = max(gains, key=lambda pair: pair[0].median_seconds / pair[1].median_seconds)
     words = [
         f"{again.samples_per_second / timed.samples_per_second:.1f} times the samples/s at {timed.batch_size:,}"
         for timed, again in pairs
@@ -116,6 +115,12 @@ def kept_note(points: Sequence[StepTime], kept: Sequence[StepTime]) -> Iterator[
         f"memory freed and fetched anew. A process that keeps it gives {' and '.join(words)}: set {setting} where you "
         "train, and here too to time all sizes with it. It then holds the memory of its largest step all the time"
     )
+
+
+def _keeping_gains(timed: StepTime, again: StepTime) -> bool:
+    """Whether it is faster beyond the noise, and because the system has less to do: both ran at different moments."""
+    clear = 1 + max(CLEAR_GAIN, timed.spread, again.spread)
+    return timed.median_seconds > clear * again.median_seconds and again.system_share < timed.system_share / 2
 
 
 def noise_note(points: Sequence[StepTime], span: tuple[int, int]) -> Iterator[str]:

@@ -60,7 +60,7 @@ def host_pace(points: Sequence[StepTime]) -> float:
     if not low < statistics.median(p.median_seconds / max(typical, p.device_seconds) for p in points) < high:
         return 0.0
     waited = [point.median_seconds for point in points if waits_for_host(point, typical)]
-    return _middle(waited if len(waited) > 1 or not launches else [*launches, *2 * waited])
+    return _middle(waited if len(waited) > 1 else [*launches, *2 * waited])
 
 
 def _typical(points: Sequence[StepTime], launches: Sequence[float]) -> float:
@@ -73,6 +73,8 @@ def _typical(points: Sequence[StepTime], launches: Sequence[float]) -> float:
 
 
 def _middle(values: Sequence[float]) -> float:
+    if not values:
+        return 0.0
     ordered = sorted(values)
     return statistics.fmean(ordered[1:-1] if len(ordered) > 3 else ordered)
 

@@ -91,6 +91,14 @@ def test_loading_figures_hold_rate_share_and_law(loading_answer):
     assert cold / cached == pytest.approx(3.5)  # 1e8 / 1e6 = 100 samples/s against 350
 
 
+def test_the_knees_share_of_the_best_is_the_one_timed_whatever_the_law_foretells(speed_answer):
+    low = [{**point, "samples_per_second": point["samples_per_second"] / 2} for point in speed_answer.predictions]
+    timed, foretold = to_json(speed_answer)["summary"], to_json(replace(speed_answer, predictions=low))["summary"]
+    assert foretold == timed
+    only_foretold = [point for point in speed_answer.points if point["batch_size"] != 64]
+    assert "(44% of the best)" in to_json(replace(speed_answer, points=only_foretold, predictions=low))["summary"]
+
+
 def test_loading_without_workers_is_not_told_as_if_none_were_enough(loading_answer):
     without = replace(loading_answer, num_workers=0, is_fed=True)
     assert to_json(without)["summary"].startswith("Loading without workers is enough: ")

@@ -28,7 +28,8 @@ def circumstances(answer: SpeedAnswer) -> tuple[object, ...]:
 
 
 def _summary(answer: SpeedAnswer) -> str:
-    knee = next((point for point in answer.predictions if point["batch_size"] == answer.knee_batch_size), None)
+    known = [*answer.points, *answer.predictions]  # what was timed counts before what the law says of it
+    knee = next((point for point in known if point["batch_size"] == answer.knee_batch_size), None)
     share = "" if knee is None else f" ({knee['samples_per_second'] / answer.best_samples_per_second:.0%} of the best)"
     if answer.rule == "utilisation":
         share = ""

@@ -19,7 +19,6 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from legroom.engines.local import LocalEngine
 from legroom.errors import LegroomError
 from legroom.job import JobAddress, address_of
 from legroom.probes.limits import read_limits
-from legroom.records import QUIET_THREADS, Lane, LoaderRates, RaceLoaders, to_json
+from legroom.records import UNCHANGED, Environment, Lane, LoaderRates, RaceLoaders, to_json
 
 PIPELINES = (
     "jpeg", "zlib", "sleep", "python", "tiny", "huge", "tail", "blas", "mapped", "iterable", "uneven", "memory",
@@ -64,7 +63,7 @@ class Racer:
         self.pipeline, self.device = pipeline, device
         self.batch_size = BATCH_SIZES.get(pipeline, 32)
         self.asked: list[list[Any]] = []
-        self.worker = LocalEngine(silence_seconds=120).start(address(pipeline), QUIET_THREADS)
+        self.worker = LocalEngine(silence_seconds=120).start(address(pipeline), UNCHANGED)
         self([Lane(num_workers=0)], 1, 0.05)  # the child imports torch and builds the job
 
     def __call__(self, lanes: list[Lane], num_rounds: int, window_seconds: float) -> dict[Lane, list[float]]:
@@ -97,7 +96,7 @@ class Lent:
     def __init__(self, race: Racer) -> None:
         self.ask = race.worker.ask
 
-    def start(self, address: JobAddress, environment: Mapping[str, str]) -> "Lent":
+    def start(self, address: JobAddress, environment: Environment) -> "Lent":
         """The child there is."""
         return self
 

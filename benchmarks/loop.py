@@ -12,9 +12,7 @@ lines in OUT.
 import argparse
 import gc
 import json
-import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +26,7 @@ from torch.utils.data import DataLoader
 
 from legroom.job import Job, Settings, load_job
 from legroom.laws.intervals import median_interval
-from legroom.records import QUIET_THREADS, Train
+from legroom.records import Train
 from legroom.training.loop import Run
 
 READ_STEPS = 100
@@ -229,9 +227,6 @@ def main() -> None:
     parser.add_argument("--jobs", nargs="+", choices=JOBS)
     parser.add_argument("--folder", action="store_true", help="legroom writes metrics and checkpoints")
     words = parser.parse_args()
-    if words.device == "cpu" and not QUIET_THREADS.items() <= os.environ.items():
-        # OpenMP reads this once, when it is loaded: start again with what legroom's own processes run with.
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **QUIET_THREADS})
     device = torch.device(words.device)
     names = words.jobs or [name for name in JOBS if name != "resnet50" or device.type == "cuda"]
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)

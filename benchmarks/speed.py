@@ -36,7 +36,8 @@ from legroom.probes.size_range import find_range
 from legroom.probes.step_speed import time_steps
 from legroom.records import (
     EXPANDABLE,
-    QUIET_THREADS,
+    UNCHANGED,
+    Environment,
     Request,
     Result,
     RunStarted,
@@ -60,10 +61,10 @@ MIN_ROUNDS = {"cuda": 3, "cpu": 9}
 class Early:
     """An engine whose first worker was started before it was needed."""
 
-    def __init__(self, address: JobAddress, environment: Mapping[str, str]) -> None:
+    def __init__(self, address: JobAddress, environment: Environment) -> None:
         self.worker: Worker | None = LocalEngine().start(address, environment)
 
-    def start(self, address: JobAddress, environment: Mapping[str, str]) -> Worker:
+    def start(self, address: JobAddress, environment: Environment) -> Worker:
         """That worker, then new ones."""
         worker, self.worker = self.worker, None
         return worker or LocalEngine().start(address, environment)
@@ -72,7 +73,7 @@ class Early:
 class Here:
     """An engine that runs steps in this process and times them by its own core seconds."""
 
-    def start(self, address: JobAddress, environment: Mapping[str, str]) -> Worker:
+    def start(self, address: JobAddress, environment: Environment) -> Worker:
         """A worker of the kind."""
         self.bench = Bench(address)
         return self
@@ -96,7 +97,7 @@ def main() -> None:
         print(describe(row), flush=True)
     wanted = [model for model in models if model not in done]
     addresses = [address_for(model, words) for model in wanted]
-    environment = EXPANDABLE if words.device == "cuda" else QUIET_THREADS
+    environment = EXPANDABLE if words.device == "cuda" else UNCHANGED
     engines: list[Any] = [Early(addresses[0], environment)] if addresses and words.device == "cuda" else []
     for place, (model, address) in enumerate(zip(wanted, addresses, strict=True)):
         if words.device == "cuda" and place + 1 < len(addresses):

@@ -31,13 +31,13 @@ from legroom.probes.place import check_device, choose_place
 from legroom.probes.speed_question import check_speed_words, speed_question
 from legroom.probes.speed_search import measure_speed
 from legroom.records import (
-    QUIET_THREADS,
+    UNCHANGED,
     DeviceSpeed,
     MeasureDevice,
     Train,
     Trained,
 )
-from legroom.records.environments import check_allocator, training_environment
+from legroom.records.environments import allocator_environment, check_allocator
 from legroom.running import Run, keep, machine_name, open_memory_session, open_session, out_folder
 from legroom.training.schedule_words import check_schedule
 from legroom.workloads import Workload, list_workloads
@@ -193,7 +193,7 @@ def loading(
     if rule not in RULES:
         raise UsageError(f"There is no rule {rule!r}. Known: {', '.join(RULES)}")
     place = choose_place(device, None, None)
-    with open_session("loading", address, run, QUIET_THREADS) as session:
+    with open_session("loading", address, run, UNCHANGED) as session:
         description = session.describe(run.seed)
         question = loading_question(
             description,
@@ -241,7 +241,7 @@ def speed(
         device=device, batch_sizes=batch_sizes, rule=rule, share=share, seconds=seconds, precision=precision
     )
     place = choose_place(device, None, None)
-    with open_session("speed", address, run, training_environment(place.device)) as session:
+    with open_session("speed", address, run, UNCHANGED) as session:
         description = session.describe(run.seed)
         question = speed_question(
             description,
@@ -320,9 +320,10 @@ def train(
     given = {**(_settings_of(planned) if planned else {}), **(settings or {})}
     check_schedule(Settings(**given).schedule)  # what is wrong is told before anything is started
     aim = _parse_target(target) if target else None
-    more["allocator"] = more.get("allocator") or (planned and planned.value("allocator")) or "expandable"
-    check_allocator(more["allocator"], "--allocator")
-    environment = training_environment(place.device, more["allocator"])
+    more["allocator"] = more.get("allocator") or (planned.value("allocator") if planned else None)
+    if more["allocator"] is not None:
+        check_allocator(more["allocator"], "--allocator")
+    environment = allocator_environment(place.device, more["allocator"])
     with open_session("train", address, run, environment) as session:
         description = session.describe(run.seed)
         chosen = asdict(Settings(**{**description.baseline, "seed": run.seed, **given}))

@@ -2,7 +2,6 @@
 
 import datetime
 import platform
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +18,7 @@ from legroom.probes.session import Progress, Session
 from legroom.records import (
     EXPANDABLE,
     STEADY_MALLOC,
+    Environment,
     RunStarted,
 )
 
@@ -55,7 +55,7 @@ def out_folder(address: JobAddress, run: Run) -> Path:
     return run.out or Path("legroom-out") / address.name
 
 
-def open_session(command: str, address: JobAddress, run: Run, environment: Mapping[str, str]) -> Session:
+def open_session(command: str, address: JobAddress, run: Run, environment: Environment) -> Session:
     engine = run.engine or LocalEngine(
         silence_seconds=run.timeout, limit_bytes=int(HOST_SHARE * read_limits().available_bytes)
     )

@@ -5,7 +5,7 @@ import torch
 
 from legroom.engines.local import LocalEngine
 from legroom.job import address_of
-from legroom.records import QUIET_THREADS, Lane, RaceLoaders
+from legroom.records import UNCHANGED, Lane, RaceLoaders
 
 JOB = """
 import gc
@@ -60,7 +60,7 @@ def test_loader_processes_do_not_free_what_they_inherit(tmp_path, device):
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs CUDA")
     (tmp_path / "collecting.py").write_text(JOB)
-    worker = LocalEngine().start(address_of(f"{tmp_path / 'collecting.py'}:job"), QUIET_THREADS)
+    worker = LocalEngine().start(address_of(f"{tmp_path / 'collecting.py'}:job"), UNCHANGED)
     try:
         lanes = (Lane(num_workers=1),)
         found = worker.ask(

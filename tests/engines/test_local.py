@@ -13,7 +13,8 @@ import pytest
 from legroom.engines.local import LocalEngine
 from legroom.errors import JobCrashed, JobError, JobHung, JobRaised, OutOfMemory
 from legroom.job import address_of
-from legroom.records import Describe, PhasePeaks, StepPeaks
+from legroom.records import Describe, PhasePeaks, RaceLoaders, StepPeaks, TimeSteps, Train
+from legroom.records.environments import FIXED_SEGMENTS
 from legroom.testing import FakeMachine, check_engine
 
 JOBS = Path(__file__).parents[1] / "jobs"
@@ -151,3 +152,45 @@ def test_a_slow_but_working_job_is_not_called_hung():
     started = time.monotonic()
     result = ask("plain", StepPeaks(device="cpu", batch_size=2, num_steps=500), silence_seconds=20.0)
     assert result.num_repeats == 500, time.monotonic() - started
+
+
+def variables_seen(tmp_path, environment, *names):
+    """What a job sees of those variables when it is built in a child."""
+    (tmp_path / "telling.py").write_text(f"import os\nraise RuntimeError([os.environ.get(name) for name in {names}])\n")
+    worker = LocalEngine().start(address_of(f"{tmp_path / 'telling.py'}:job"), environment)
+    try:
+        with pytest.raises(JobRaised) as caught:
+            worker.ask(Describe(seed=0))
+    finally:
+        worker.close()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Train(device="cpu", settings={}),
+        Train(device="cuda", settings={}),
+        TimeSteps(device="cpu", batch_sizes=(1,)),
+        TimeSteps(device="cuda", batch_sizes=(1,)),
+        RaceLoaders(device="cpu", lanes=(), batch_size=1, what="load"),
+        StepPeaks(device="cpu", batch_size=1, proof=True),
+    ],
+    ids=lambda request: f"{request.kind} {request.device}",
+)
+def test_what_trains_times_or_proves_has_the_users_own_environment(request_):
+    assert request_.environment == {}
+
+
+def test_a_child_sees_the_users_own_variables(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:64")
+    told = variables_seen(tmp_path, {}, "OMP_WAIT_POLICY", "PYTORCH_CUDA_ALLOC_CONF")
+    assert "['active', 'max_split_size_mb:64']" in told
+
+
+def test_torchs_default_allocator_is_not_the_users_own_setting(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:64")
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True")
+    told = variables_seen(tmp_path, FIXED_SEGMENTS, "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+    assert "[None, None]" in told

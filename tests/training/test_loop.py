@@ -11,7 +11,8 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from legroom.errors import UsageError
 from legroom.job import Job, Score, Settings
-from legroom.records import EXPANDABLE, StepPeaks, Train
+from legroom.records import EXPANDABLE, UNCHANGED, StepPeaks, Train
+from legroom.records.environments import FIXED_SEGMENTS
 from legroom.training import checkpoint
 from legroom.training.loop import Run
 
@@ -278,8 +279,10 @@ def test_tensorboard_gets_the_scalars(tmp_path):
 def test_a_run_takes_the_allocator_that_memory_was_proved_with():
     plain = Train(device="cuda", settings=asdict(SETTINGS))
     proof = StepPeaks(device="cuda", batch_size=8, proof=True)
-    assert plain.environment == proof.environment == EXPANDABLE
-    assert replace(plain, allocator="default").environment == replace(proof, allocator="default").environment == {}
+    assert plain.environment == UNCHANGED
+    assert replace(plain, allocator="expandable").environment == proof.environment == EXPANDABLE
+    fixed = replace(plain, allocator="default").environment
+    assert fixed == replace(proof, allocator="default").environment == FIXED_SEGMENTS
 
 
 def test_what_chance_scores_is_told_with_the_run():

@@ -62,7 +62,8 @@ OUTSIDE_BYTES = 256 * 2**20
 """Libraries load kernels outside torch as a job runs; more than this is the job's own doing."""
 
 WITH_ALLOCATOR = {
-    "expandable": "with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: set it where you train; legroom train does",
+    "expandable": "with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: set it where you train, or legroom train "
+    "--allocator expandable",
     "default": "with torch's default allocator: few huge blocks leave gaps in segments that grow. Leave "
     "PYTORCH_CUDA_ALLOC_CONF unset where you train; legroom train takes --allocator default",
 }

@@ -109,7 +109,7 @@ def kept_note(points: Sequence[StepTime], kept: Sequence[StepTime]) -> Iterator[
         f"{again.samples_per_second / timed.samples_per_second:.1f} times the samples/s at {timed.batch_size:,}"
         for timed, again in pairs
     ]
-    setting = " ".join(f"{name}={KEPT_MALLOC[name]}" for name in KEPT_MALLOC if name.startswith("MALLOC"))
+    setting = " ".join(f"{name}={KEPT_MALLOC[name]}" for name in KEPT_MALLOC)
     yield (
         f"At {timed.batch_size:,} the system takes {timed.system_share:.0%} of a step's core seconds, mostly for "
         f"memory freed and fetched anew. A process that keeps it gives {' and '.join(words)}: set {setting} where you "

@@ -42,7 +42,7 @@ def run(
         typer.Option(
             metavar="NAME",
             help="On a GPU: expandable segments, or torch's default, where memory says so. "
-            "(default: the plan's, else expandable)",
+            "(default: the plan's, else as your environment has it)",
         ),
     ] = None,
     compile: Annotated[bool, typer.Option("--compile", help="Compile the loss with torch.compile.")] = False,

@@ -1,10 +1,10 @@
 """The seam between asking and running: an engine starts workers, a worker answers requests."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from legroom.job import JobAddress
-from legroom.records import Request, Result
+from legroom.records import Environment, Request, Result
 
 Listen = Callable[[str, float], None]
 """Called with what a worker is at and the share of the request that is done, 0 to 1."""
@@ -32,6 +32,6 @@ class Worker(Protocol):
 class Engine(Protocol):
     """A place where workers run."""
 
-    def start(self, address: JobAddress, environment: Mapping[str, str]) -> Worker:
-        """A new worker for that job, with those environment variables besides the usual ones."""
+    def start(self, address: JobAddress, environment: Environment) -> Worker:
+        """A new worker for that job, whose environment differs from this one in those variables."""
         ...

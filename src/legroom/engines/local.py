@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from legroom.engines.base import Listen, Worker, ignore
 from legroom.errors import JobCrashed, JobHung, OutOfMemory, error_named
 from legroom.job import JobAddress
 from legroom.logbook import result_from
-from legroom.records import Request, Result, to_json
+from legroom.records import Environment, Request, Result, to_json
+from legroom.records.environments import apply_environment
 from legroom.units import format_bytes, format_seconds
 
 TICK_SECONDS = 0.02
@@ -36,7 +36,7 @@ class LocalEngine:
         self.limit_bytes = limit_bytes
         """Resident bytes at which a child is ended before it drags the machine down."""
 
-    def start(self, address: JobAddress, environment: Mapping[str, str]) -> Worker:
+    def start(self, address: JobAddress, environment: Environment) -> Worker:
         """A child that will build the job at its first request."""
         return LocalWorker(address, environment, silence_seconds=self.silence_seconds, limit_bytes=self.limit_bytes)
 
@@ -47,7 +47,7 @@ class LocalWorker:
     def __init__(
         self,
         address: JobAddress,
-        environment: Mapping[str, str],
+        environment: Environment,
         *,
         silence_seconds: float,
         limit_bytes: int | None,
@@ -73,7 +73,7 @@ class LocalWorker:
             pass_fds=(child_reads, child_writes),
             # A group of its own: Ctrl-C reaches this process alone, and the whole group can be ended at once.
             process_group=0,
-            env={**os.environ, **environment},
+            env=apply_environment(environment, os.environ),
         )
         os.close(child_reads)
         os.close(child_writes)

@@ -1,6 +1,6 @@
 """The parent's side of measuring: asks a worker, unless the logbook already knows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
 
 from legroom.clock import Clock, monotonic
@@ -9,7 +9,7 @@ from legroom.errors import JobRaised, OutOfMemory
 from legroom.job import JobAddress
 from legroom.logbook import Logbook
 from legroom.probes.limits import read_limits
-from legroom.records import STEADY_MALLOC, Describe, JobDescription, PhasePeaks, Request, Result, StepPeaks
+from legroom.records import STEADY_MALLOC, Describe, Environment, JobDescription, PhasePeaks, Request, Result, StepPeaks
 
 ENOUGH_CORES = 4
 Progress = Callable[[str, float], None]
@@ -25,7 +25,7 @@ class Session:
         engine: Engine,
         logbook: Logbook,
         *,
-        environment: Mapping[str, str] = STEADY_MALLOC,
+        environment: Environment = STEADY_MALLOC,
         progress: Progress = lambda message, share: None,
         clock: Clock = monotonic,
     ) -> None:
@@ -34,7 +34,7 @@ class Session:
         self._shared: Worker | None = None
         self._environment = environment
         """Of the shared worker: that of the questions to come, for requests that any worker can answer."""
-        self._spares: dict[tuple[tuple[str, str], ...], Worker] = {}
+        self._spares: dict[tuple[tuple[str, str | None], ...], Worker] = {}
         """Started early, by their environment."""
 
     def __enter__(self) -> "Session":
@@ -108,7 +108,7 @@ class Session:
         finally:
             worker.close()
 
-    def warm(self, environment: Mapping[str, str]) -> None:
+    def warm(self, environment: Environment) -> None:
         """Start the worker of a fresh request that will come, so that it imports and builds while others measure.
 
         On few cores it would only slow the others down.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from legroom.records.environments import EXPANDABLE, KEPT_MALLOC, QUIET_THREADS, STEADY_MALLOC
+from legroom.records.environments import EXPANDABLE, KEPT_MALLOC, STEADY_MALLOC, UNCHANGED, Environment
 from legroom.records.job import Describe, JobDescription
 from legroom.records.loading import ColdRead, Lane, LaneRate, LoaderRates, LoadingQuestion, RaceLoaders, ReadCold
 from legroom.records.machine import CardMemory, DeviceSpeed, MeasureDevice, ReadCard
@@ -25,14 +25,15 @@ __all__ = [
     "EXPANDABLE",
     "KEPT_MALLOC",
     "KEPT_SHARE",
-    "QUIET_THREADS",
     "STEADY_MALLOC",
+    "UNCHANGED",
     "CardMemory",
     "ColdRead",
     "Describe",
     "DeviceLoad",
     "DeviceSpeed",
     "Entry",
+    "Environment",
     "Evaluated",
     "JobDescription",
     "Lane",

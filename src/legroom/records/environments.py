@@ -1,21 +1,24 @@
-"""Environment variables of the processes that answer: they decide how memory and threads behave."""
+"""Environment variables of the processes that answer: the user's own, but for those an allocator setting is made of."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from legroom.errors import UsageError
 
-QUIET_THREADS = {"OMP_WAIT_POLICY": "passive"}
-"""Idle threads sleep instead of spinning: on a busy machine a small step is then 60 times faster, memory the same."""
-STEADY_MALLOC = {**QUIET_THREADS, "MALLOC_MMAP_THRESHOLD_": "65536"}
+Environment = Mapping[str, str | None]
+"""What differs from the user's own environment, which a process otherwise inherits unchanged; None unsets."""
+UNCHANGED: Environment = {}
+STEADY_MALLOC: Environment = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 """glibc then gives every large block back at once, so that a peak does not depend on what ran before.
 
 Measured with this, the slope is stable to 0.1 %; without it, it depends on history. Proofs run without it.
 """
-KEPT_MALLOC = {**QUIET_THREADS, "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": f"{2**40}"}
+KEPT_MALLOC: Environment = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": f"{2**40}"}
 """glibc then keeps what a step frees for the next one, where it would give large blocks back and fetch them anew."""
-EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+EXPANDABLE: Environment = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "PYTORCH_ALLOC_CONF": None}
 """Segments that grow: what torch reserves nearly equals what it hands out, so larger batches fit."""
+FIXED_SEGMENTS: Environment = {"PYTORCH_CUDA_ALLOC_CONF": None, "PYTORCH_ALLOC_CONF": None}
+"""torch's default, whatever the user's own variables say; the second is their newer name."""
 
 Allocator = Literal["expandable", "default"]
 """How torch's allocator keeps GPU memory: in segments that grow, or in fixed ones that leave gaps."""
@@ -27,8 +30,18 @@ def check_allocator(name: Any, where: str) -> None:
         raise UsageError(f"{where} is {name!r}; it must be {' or '.join(get_args(Allocator))}")
 
 
-def training_environment(device: str, allocator: Allocator = "expandable") -> Mapping[str, str]:
-    """Variables of a process that trains: those the memory question proves its answer with."""
-    if device == "cpu":
-        return QUIET_THREADS
-    return EXPANDABLE if allocator == "expandable" else {}
+def allocator_environment(device: str, allocator: Allocator | None) -> Environment:
+    """Variables of a process with that allocator; without one, and on a CPU, the user's own environment."""
+    if device == "cpu" or allocator is None:
+        return UNCHANGED
+    return EXPANDABLE if allocator == "expandable" else FIXED_SEGMENTS
+
+
+def apply_environment(environment: Environment, own: Mapping[str, str]) -> dict[str, str]:
+    """The user's own variables with those set and unset.
+
+    >>> apply_environment({"A": "1", "B": None}, {"B": "2", "C": "3"})
+    {'C': '3', 'A': '1'}
+    """
+    joined = {**own, **environment}
+    return {name: value for name, value in joined.items() if value is not None}

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from legroom.records.environments import Environment
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe:
     """Ask what the job is: builds model and data, runs nothing."""
 
     fresh: ClassVar[bool] = False
-    environment: ClassVar[Mapping[str, str] | None] = None
+    environment: ClassVar[Environment | None] = None
     """None: any worker will do."""
     kind: Literal["describe"] = "describe"
     seed: int = 0

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from legroom.records.environments import QUIET_THREADS
+from legroom.records.environments import UNCHANGED, Environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class RaceLoaders:
     """Ask for the rate of each lane, measured in turn, round after round: only such medians rank settings."""
 
     fresh: ClassVar[bool] = False
-    environment: ClassVar[Mapping[str, str]] = QUIET_THREADS
+    environment: ClassVar[Environment] = UNCHANGED
     kind: Literal["race_loaders"] = "race_loaders"
     device: str
     batch_size: int
@@ -118,7 +118,7 @@ class ReadCold:
     """Ask how much slower a lane is when the files behind the samples are not in the page cache."""
 
     fresh: ClassVar[bool] = False
-    environment: ClassVar[Mapping[str, str]] = QUIET_THREADS
+    environment: ClassVar[Environment] = UNCHANGED
     kind: Literal["read_cold"] = "read_cold"
     device: str
     batch_size: int

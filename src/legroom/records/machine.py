@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from legroom.records.environments import EXPANDABLE
+from legroom.records.environments import EXPANDABLE, Environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +12,7 @@ class MeasureDevice:
     """Ask how fast the device is: matrix products and copies."""
 
     fresh: ClassVar[bool] = False
-    environment: ClassVar[Mapping[str, str] | None] = None
+    environment: ClassVar[Environment | None] = None
     kind: Literal["measure_device"] = "measure_device"
     device: str
 
@@ -30,7 +30,7 @@ class ReadCard:
     """Ask how much memory of the GPU a process may have."""
 
     fresh: ClassVar[bool] = False
-    environment: ClassVar[Mapping[str, str] | None] = EXPANDABLE
+    environment: ClassVar[Environment | None] = EXPANDABLE
     kind: Literal["read_card"] = "read_card"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from legroom.records.environments import STEADY_MALLOC, Allocator, training_environment
+from legroom.records.environments import STEADY_MALLOC, Allocator, Environment, allocator_environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +38,13 @@ class StepPeaks:
         return self.proof
 
     @property
-    def environment(self) -> Mapping[str, str] | None:
+    def environment(self) -> Environment | None:
         """Variables of the process that answers; None where any process will do, as it changes its allocator itself."""
         if self.anew:
             return None
         if self.device == "cpu" and not self.proof:
             return STEADY_MALLOC
-        return training_environment(self.device, self.allocator)
+        return allocator_environment(self.device, self.allocator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class TraceMemory:
     """Ask for an estimate of the memory on a GPU, traced without one."""
 
     fresh: ClassVar[bool] = True
-    environment: ClassVar[Mapping[str, str] | None] = None
+    environment: ClassVar[Environment | None] = None
     kind: Literal["trace_memory"] = "trace_memory"
     precision: str = "fp32"
     accumulation_steps: int = 1

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from legroom.records.environments import KEPT_MALLOC, training_environment
+from legroom.records.environments import KEPT_MALLOC, UNCHANGED, Environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +27,9 @@ class TimeSteps:
     seed: int = 0
 
     @property
-    def environment(self) -> Mapping[str, str]:
-        """Variables of the process that answers: as training would have them, unless it is to keep its memory."""
-        return KEPT_MALLOC if self.keeps_memory else training_environment(self.device)
+    def environment(self) -> Environment:
+        """Variables of the process that answers: the user's own, unless it is to keep its memory."""
+        return KEPT_MALLOC if self.keeps_memory else UNCHANGED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class MeasurePadding:
     """Ask how much of a batch is padding, for batches drawn at random and for batches of like length."""
 
     fresh: ClassVar[bool] = False
-    environment: ClassVar[Mapping[str, str] | None] = None
+    environment: ClassVar[Environment | None] = None
     kind: Literal["measure_padding"] = "measure_padding"
     batch_size: int
     seed: int = 0

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from legroom.records.environments import Allocator, training_environment
+from legroom.records.environments import Allocator, Environment, allocator_environment
 
 Reason = Literal["finished", "target", "patience", "budget", "interrupted", "diverged"]
 
@@ -34,7 +34,8 @@ class Train:
     """What must gain."""
     tolerance: float = 0.0
     """Share by which it must gain to count."""
-    allocator: Allocator = "expandable"
+    allocator: Allocator | None = None
+    """Of a GPU's memory; None leaves it as the user's environment has it."""
     compile: bool = False
     channels_last: bool = False
     fused: bool = False
@@ -50,9 +51,9 @@ class Train:
     """What the run is of: a checkpoint that differs in it is refused."""
 
     @property
-    def environment(self) -> Mapping[str, str]:
+    def environment(self) -> Environment:
         """Variables of the process that trains."""
-        return training_environment(self.device, self.allocator)
+        return allocator_environment(self.device, self.allocator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

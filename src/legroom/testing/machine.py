@@ -1,7 +1,6 @@
 """A machine that obeys planted laws: what legroom finds on it can be compared with the truth."""
 
 import random
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +12,7 @@ from legroom.records import (
     CardMemory,
     Describe,
     DeviceSpeed,
+    Environment,
     Evaluated,
     JobDescription,
     MeasureDevice,
@@ -99,7 +99,7 @@ class FakeMachine:
         self.steps = steps or FakeSteps()
         self._random = random.Random(seed)
 
-    def start(self, address: JobAddress, environment: Mapping[str, str]) -> Worker:
+    def start(self, address: JobAddress, environment: Environment) -> Worker:
         """A worker; it takes two seconds to start."""
         self.clock.advance(2.0)
         self.num_started += 1

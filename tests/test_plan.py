@@ -1,12 +1,20 @@
 """Plans: what is written is read back, hand-made changes count, and mistakes are named."""
 
+import io
 import os
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from legroom import api
 from legroom.errors import UsageError
 from legroom.job import Settings
 from legroom.plan import Plan, Recommendation, read_plan, write_plan
+from legroom.records import StepPeaks
+from legroom.reports.console.plan import print_plan
+from legroom.reports.page import gather_page
+from legroom.testing import FakeLoaders, FakeMachine, FakeSteps
 
 SETTINGS = Settings(batch_size=48, accumulation_steps=2, learning_rate=0.3, clip_norm=1.5, seed=7)
 NAMES = ("batch_size", "accumulation_steps", "learning_rate", "clip_norm", "seed")
@@ -68,3 +76,138 @@ def test_a_plan_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
         write_plan(make_plan(), path)
     assert path.read_text() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["plan.toml"]
+
+
+# --- the question: answers that lie in the folder, and a proof that is bounded by what could pay --------------------
+
+
+def ask_plan(out, machine, **more):
+    return api.plan("digits", device="cpu", run=api.Run(out=out, engine=machine), **more)
+
+
+def item(answer, name):
+    return next(found for found in answer.recommendations if found.name == name)
+
+
+def sizes_run(machine):
+    """Batch sizes at which memory was measured or proved."""
+    return [request.batch_size for request in machine.asked if isinstance(request, StepPeaks)]
+
+
+def machine_of(**planted):
+    """A machine whose knee lies far above the job's own batch of 32, with slow samples."""
+    steps = FakeSteps(seconds=lambda size: 0.01 + 0.0001 * size)
+    return FakeMachine(steps=steps, loaders=FakeLoaders(num_cores=4), num_samples=60_000, **planted)
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """The machine and the answers to speed and loading in the folder that a plan will be asked in."""
+    machine = machine_of(bytes_per_sample=1e4)
+    run = api.Run(out=tmp_path, engine=machine)
+    return machine, api.speed("digits", device="cpu", run=run), api.loading("digits", device="cpu", run=run)
+
+
+def test_a_plan_recommends_the_knee_and_the_workers_that_were_found(tmp_path, asked):
+    machine, speed, loading = asked
+    answer = ask_plan(tmp_path, machine)
+    assert answer.batch_size == speed.knee_batch_size > 32
+    assert (answer.num_workers, answer.prefetch_factor) == (loading.num_workers, loading.prefetch_factor)
+    assert set(item(answer, "batch_size").evidence) == {"step_times", "step_peaks"}
+    assert item(answer, "num_workers").evidence == ["loader_rates"]
+    assert "at a batch of 32" in item(answer, "num_workers").because
+    assert any("which rate suits" in note and "0.001" in note for note in answer.notes)
+    assert not any("how fast samples are loaded" in what for what in answer.not_measured)
+    assert read_plan(Path(answer.plan_path)).settings.batch_size == speed.knee_batch_size
+
+
+def test_no_batch_above_the_fastest_one_timed_is_proved(tmp_path, asked):
+    machine, speed, _ = asked
+    answer = ask_plan(tmp_path, machine)
+    assert max(sizes_run(machine)) <= speed.best_batch_size
+    bound = f"Batches above {speed.best_batch_size:,} were not tried"
+    assert any(bound in note and "none was faster" in note for note in answer.notes)
+
+
+def test_where_nothing_was_timed_the_proof_ends_at_a_multiple_of_the_jobs_own_batch(tmp_path):
+    machine = machine_of(bytes_per_sample=1e4)
+    answer = ask_plan(tmp_path, machine)
+    assert max(sizes_run(machine)) == 16 * 32
+    assert answer.batch_size == 32
+    assert any("Batches above 512 were not tried: that is 16 times the job's own" in note for note in answer.notes)
+    assert "legroom speed" in item(answer, "batch_size").because
+
+
+def test_what_memory_proved_caps_the_knee(tmp_path):
+    machine = machine_of(bytes_per_sample=4e6)
+    api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine))
+    answer = ask_plan(tmp_path, machine, memory="700MB")
+    assert 32 < answer.batch_size == item(answer, "max_batch_size").value <= 100
+    assert "the most proved to fit" in item(answer, "batch_size").because
+    assert not any("were not tried" in note for note in answer.notes)
+
+
+def test_a_memory_answer_in_the_folder_is_not_proved_again(tmp_path):
+    machine = machine_of(bytes_per_sample=4e6)
+    run = api.Run(out=tmp_path, engine=machine)
+    found = api.memory("digits", device="cpu", memory="700MB", run=run)
+    num_asked = len(sizes_run(machine))
+    answer = ask_plan(tmp_path, machine, memory="700MB")
+    assert len(sizes_run(machine)) == num_asked
+    assert item(answer, "max_batch_size").value == found.max_batch_size
+    ask_plan(tmp_path, machine, memory="600MB")
+    assert len(sizes_run(machine)) > num_asked
+
+
+@pytest.mark.parametrize("changed", [{"precision": "bf16"}, {"device": "cuda", "memory": "1GiB"}])
+def test_answers_of_another_device_or_precision_are_left_alone(tmp_path, asked, changed):
+    machine, _, _ = asked
+    answer = api.plan("digits", run=api.Run(out=tmp_path, engine=machine), **{"device": "cpu", **changed})
+    assert answer.batch_size == 32
+    assert item(answer, "num_workers").evidence == []
+
+
+def test_answers_from_before_the_jobs_file_changed_are_told_and_left_alone(tmp_path):
+    job, machine = tmp_path / "mine.py", machine_of(bytes_per_sample=1e4)
+    job.write_text("old = 1")
+    run = api.Run(out=tmp_path / "out", engine=machine)
+    api.speed(f"{job}:job", device="cpu", run=run)
+    job.write_text("new = 2")
+    answer = api.plan(f"{job}:job", device="cpu", run=run)
+    assert answer.batch_size == 32
+    assert any("speed" in note and "before the job's file changed" in note for note in answer.notes)
+
+
+def test_a_batch_already_past_the_knee_is_kept(tmp_path):
+    machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 0.0001 * size))
+    api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine))
+    answer = ask_plan(tmp_path, machine)
+    assert (answer.batch_size, answer.accumulation_steps) == (32, 1)
+    assert "already past the knee" in item(answer, "batch_size").because
+
+
+def test_a_plan_does_not_pass_its_bounded_proof_off_as_the_largest_batch(tmp_path, asked):
+    machine, _, _ = asked
+    ask_plan(tmp_path, machine)
+    assert [part.question for part in gather_page(tmp_path).sections] == ["plan", "speed", "loading"]
+
+
+def test_the_page_says_when_an_answer_is_newer_than_the_plan(tmp_path):
+    machine = machine_of(bytes_per_sample=1e4)
+    ask_plan(tmp_path, machine)
+    assert "made before" not in gather_page(tmp_path).sections[0].section.summary
+    api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine))
+    assert "It was made before the answer to speed below" in gather_page(tmp_path).sections[0].section.summary
+    ask_plan(tmp_path, machine)
+    assert "made before" not in gather_page(tmp_path).sections[0].section.summary
+
+
+def test_a_terminal_tells_what_was_not_measured_in_one_line(tmp_path):
+    answer = ask_plan(tmp_path, machine_of(bytes_per_sample=1e4))
+    said = io.StringIO()
+    print_plan(Console(file=said, width=400), answer)
+    lines = said.getvalue().splitlines()
+    assert [line for line in lines if "not measured" in line.lower()] == [
+        line for line in lines if line.startswith("Kept as the job has them, not measured: ")
+    ]
+    assert sum("learning_rate" in line for line in lines) == 1

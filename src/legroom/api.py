@@ -6,7 +6,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from legroom.advisors.combine import PlanAnswer, answer_of, combine
+from legroom.advisors.combine import PlanAnswer, answer_of
 from legroom.advisors.foresee import Foreseen, foresee_memory
 from legroom.advisors.foresee_loading import foresee_loading as foresee_loading_probes
 from legroom.advisors.foresee_speed import foresee_speed as foresee_speed_probes
@@ -16,7 +16,7 @@ from legroom.advisors.memory import MemoryAnswer
 from legroom.advisors.speed import SpeedAnswer, advise_speed
 from legroom.advisors.train import TrainAnswer, advise_train
 from legroom.advisors.vocabulary import CUTS, VocabularyAnswer, advise_vocabulary
-from legroom.asking import ask_loading_thesis, ask_memory, ask_thesis, memory_question
+from legroom.asking import ask_loading_thesis, ask_memory, ask_plan, ask_thesis, memory_question
 from legroom.clock import monotonic
 from legroom.engines.local import LocalEngine
 from legroom.errors import UsageError
@@ -282,20 +282,18 @@ def plan(
     card: str | None = None,
     precision: str | None = None,
     run: Run | None = None,
-) -> tuple[PlanAnswer, Path]:
-    """What should I run? Asks the memory question and writes plan.toml; returns the answer and that file's path."""
+) -> PlanAnswer:
+    """What should I run? Takes the answers in the folder, proves that the batch fits, and writes plan.toml."""
     run = run or Run()
     address = address_of(job, options)
     place = choose_place(device, memory, card)
     with open_memory_session("plan", address, run, place) as session:
         description = session.describe(run.seed)
         question = replace(memory_question(place, precision, description, run.seed), up_to_data=True)
-        answer = replace(ask_memory(session, question, description, place), budget_named=place.is_named)
-        made = combine(address, answer)
+        made = ask_plan(session, question, description, place)
         path = session.logbook.path.parent / "plan.toml"
         write_plan(made, path)
-        keep(session, answer)
-        return keep(session, answer_of(made, seconds=answer.seconds)), path
+        return keep(session, answer_of(made, seconds=session.logbook.seconds(), path=str(path)))
 
 
 def train(
@@ -303,7 +301,7 @@ def train(
     *,
     options: Mapping[str, str] | None = None,
     device: str = "auto",
-    plan: Path | None = None,
+    plan: Path | str | None = None,
     settings: Mapping[str, Any] | None = None,
     target: str | None = None,
     run: Run | None = None,
@@ -316,7 +314,7 @@ def train(
     run = run or Run()
     address = address_of(job, options)
     place = choose_place(device, None, None)
-    planned = _plan_for(address, plan) if plan else None
+    planned = _plan_for(address, Path(plan)) if plan else None
     given = {**(_settings_of(planned) if planned else {}), **(settings or {})}
     check_schedule(Settings(**given).schedule)  # what is wrong is told before anything is started
     aim = _parse_target(target) if target else None

@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 
+from legroom.advisors.combine import combine
 from legroom.advisors.estimate import advise_estimate, does_not_fit, estimates_of
 from legroom.advisors.loading import LoadingAnswer
 from legroom.advisors.loading_thesis import advise_loading_thesis
 from legroom.advisors.memory import MemoryAnswer, advise_memory
+from legroom.advisors.plan_batch import worth_proving
 from legroom.advisors.thesis import advise_thesis
 from legroom.errors import DoesNotFit, UsageError
 from legroom.job import PRECISIONS
+from legroom.known import KnownAnswers, find_known
+from legroom.plan import Plan
 from legroom.probes.largest_batch import find_largest_batch
 from legroom.probes.largest_card_batch import find_largest_card_batch, read_budget
 from legroom.probes.loading_thesis import measure_loading_thesis
@@ -64,6 +68,19 @@ def _find_on_card(session: Session, question: MemoryQuestion, description: JobDe
     except DoesNotFit:
         trace_remedies(session, question)
         raise does_not_fit(estimates_of(session.logbook.entries), question) from None
+
+
+def ask_plan(session: Session, question: MemoryQuestion, description: JobDescription, place: Place) -> Plan:
+    """The plan from the answers in the folder; memory is asked where none holds, as far as a batch could pay."""
+    known, worth = KnownAnswers(), worth_proving(int(description.baseline["batch_size"]), None)
+    if place.is_here:
+        if question.device != "cpu":
+            question = read_budget(session, question, description)
+        known = find_known(session.logbook, question, budget_named=place.is_named)
+        worth = worth_proving(int(description.baseline["batch_size"]), known.speed)
+    memory = known.memory or ask_memory(session, replace(question, most=worth.most), description, place)
+    notes = [*known.notes, *([] if known.memory else worth.note(memory))]
+    return combine(session.address, memory, speed=known.speed, loading=known.loading, notes=notes)
 
 
 def ask_thesis(session: Session, question: MemoryQuestion, description: JobDescription) -> MemoryAnswer:

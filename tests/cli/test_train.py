@@ -179,7 +179,8 @@ def test_wrong_use_is_refused_with_a_way_forward(tmp_path, more, message):
 
 def test_a_plan_for_another_job_is_refused(tmp_path):
     engine = FakeMachine()
-    _, path = api.plan("digits", device="cpu", run=api.Run(out=tmp_path / "planned", engine=engine))
+    answer = api.plan("digits", device="cpu", run=api.Run(out=tmp_path / "planned", engine=engine))
+    path = Path(answer.plan_path)
     ask(tmp_path / "same", plan=path, num_steps=10)
     changes = ('job = "/elsewhere/digits.py:job"', 'job = "digits"\noptions = {hidden = 64}')
     for change in changes:

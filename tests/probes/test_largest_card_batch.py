@@ -118,7 +118,7 @@ def test_amid_gaps_no_batch_is_tried_that_batch_norm_refuses(tmp_path):
 
 def test_amid_gaps_the_data_set_bounds_the_batch(tmp_path):
     machine = FakeMachine(bytes_per_sample=4e6, fixed_bytes=4e7, reserve_bytes=2e7, fixed_most=20, num_samples=46)
-    answer, _ = api.plan("digits", device="cuda", memory=2**28, run=api.Run(out=tmp_path, engine=machine))
+    answer = api.plan("digits", device="cuda", memory=2**28, run=api.Run(out=tmp_path, engine=machine))
     assert next(item.value for item in answer.recommendations if item.name == "max_batch_size") <= 46
 
 
@@ -133,7 +133,8 @@ def test_samples_of_which_few_fit_are_found_without_running_out(tmp_path, bytes_
 def test_a_plan_carries_the_allocator_to_training_unless_another_is_named(tmp_path):
     machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, retries_from=170, fixed_most=185)
     run = api.Run(out=tmp_path, engine=machine)
-    answer, path = api.plan("digits", device="cuda", memory=16 * GIB, run=run)
+    answer = api.plan("digits", device="cuda", memory=16 * GIB, run=run)
+    path = answer.plan_path
     assert next(item.value for item in answer.recommendations if item.name == "allocator") == "default"
     for more in ({"plan": path}, {"plan": path, "allocator": "expandable"}, {}):
         api.train("digits", device="cuda", num_steps=100, run=run, **more)

@@ -37,7 +37,7 @@ def train_answer(tmp_path):
 @pytest.fixture
 def plan_answer(tmp_path):
     """With a batch that was measured and settings that were not."""
-    return api.plan(JobAddress(text=NASTY), device="cpu", run=api.Run(out=tmp_path / "plan", engine=FakeMachine()))[0]
+    return api.plan(JobAddress(text=NASTY), device="cpu", run=api.Run(out=tmp_path / "plan", engine=FakeMachine()))
 
 
 @pytest.fixture

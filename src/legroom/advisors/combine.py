@@ -1,14 +1,16 @@
 """Joins the answers to all questions into one plan, by what was measured and no more."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from legroom.advisors.loading import LoadingAnswer
 from legroom.advisors.memory import MemoryAnswer
+from legroom.advisors.plan_batch import rate_note, recommend_batch
+from legroom.advisors.speed import SpeedAnswer
 from legroom.answers import Answer
 from legroom.job import JobAddress, Settings
-from legroom.laws.memory import split_batch
 from legroom.plan import Plan, Recommendation
-from legroom.units import format_bytes
 
 UNMEASURED = {
     "num_workers": "how fast samples are loaded",
@@ -45,26 +47,25 @@ class PlanAnswer(Answer):
     predicted_range: tuple[float, float] | None
     baseline_seconds: float | None
     settings: dict[str, Any]
+    plan_path: str = ""
+    """The plan.toml that was written; empty in answers of earlier versions."""
 
 
-def combine(address: JobAddress, memory: MemoryAnswer, *, goal: str = "time") -> Plan:
+def combine(
+    address: JobAddress,
+    memory: MemoryAnswer,
+    *,
+    speed: SpeedAnswer | None = None,
+    loading: Sequence[LoadingAnswer] = (),
+    notes: Sequence[str] = (),
+    goal: str = "time",
+) -> Plan:
     """The plan that the answers give; what nothing was measured for stays as the user has it."""
     baseline = replace(Settings(**memory.baseline), precision=memory.settings["precision"])
-    batch, accumulation = _recommend_batch(baseline, memory)
-    settings = replace(baseline, batch_size=batch.value, accumulation_steps=accumulation.value)
-    kept = [
-        Recommendation(
-            name=name, value=getattr(baseline, name), range=None, because=f"the job's own; not measured: {question}"
-        )
-        for name, question in UNMEASURED.items()
-    ]
-    evaluation = Recommendation(
-        name="eval_batch_size",
-        value=memory.eval_batch_size,
-        range=(1, memory.eval_batch_size),
-        because=f"the largest evaluation pass {'estimated' if memory.estimate else 'proved'} to fit the budget",
-        evidence=memory.recommendations[0].evidence,
-    )
+    batch = recommend_batch(baseline, memory, speed)
+    found = [*batch, *_recommend_workers(loading, batch[0].value)]
+    settings = replace(baseline, **{item.name: item.value for item in found})
+    kept = {name: why for name, why in UNMEASURED.items() if name not in {item.name for item in found}}
     return Plan(
         job=address.text,
         options=address.options,
@@ -72,33 +73,48 @@ def combine(address: JobAddress, memory: MemoryAnswer, *, goal: str = "time") ->
         goal=goal,
         settings=settings,
         recommendations=[
-            batch,
-            accumulation,
+            *found,
             *memory.recommendations,
-            evaluation,
+            *_recommend_evaluation(memory),
             *_recommend_allocator(memory),
-            *kept,
+            *(_keep(name, getattr(baseline, name), question) for name, question in kept.items()),
         ],
-        notes=memory.notes,
-        not_measured=[*memory.not_measured, *dict.fromkeys(UNMEASURED.values())],
+        notes=[*notes, *rate_note(baseline, settings), *memory.notes],
+        not_measured=[*memory.not_measured, *dict.fromkeys(kept.values())],
     )
 
 
-def _recommend_batch(baseline: Settings, memory: MemoryAnswer) -> tuple[Recommendation, Recommendation]:
-    """The job's own batch, split where it does not fit: whether a larger one pays is another question."""
-    limit = min(memory.range[0], memory.data_limit or memory.range[0])
-    wanted = baseline.batch_size * baseline.accumulation_steps
-    size, steps = split_batch(wanted, limit) if baseline.batch_size > limit else _as_is(baseline)
-    budget, evidence = format_bytes(memory.budget_bytes), memory.recommendations[0].evidence
-    if baseline.batch_size > limit:
-        because = f"your {wanted:,} at once do not fit {budget}; {steps} passes of {size:,} give the same update"
-    else:
-        bound = "all of the data set" if limit == memory.data_limit else f"the most that {budget} hold"
-        because = f"the job's own; up to {limit:,} would fit ({bound}), but whether more pays was not measured"
-    return (
-        Recommendation(name="batch_size", value=size, range=(1, limit), because=because, evidence=evidence),
-        Recommendation(name="accumulation_steps", value=steps, range=None, because=because, evidence=evidence),
+def _recommend_workers(answers: Sequence[LoadingAnswer], batch_size: int) -> list[Recommendation]:
+    """What `loading` found at this batch, or else at the batch it was asked for last."""
+    if not answers:
+        return []
+    answer = next((one for one in answers if one.batch_size == batch_size), answers[0])
+    where = "" if answer.batch_size == batch_size else f", measured at a batch of {answer.batch_size:,}"
+    because = {item.name: item.because + where for item in answer.recommendations}
+    workers = Recommendation(
+        name="num_workers",
+        value=answer.num_workers,
+        range=answer.range,
+        because=because["num_workers"],
+        evidence=["loader_rates"],
     )
+    ahead = because.get("prefetch_factor", "without workers it has no effect")
+    return [
+        workers,
+        replace(workers, name="prefetch_factor", value=answer.prefetch_factor, range=None, because=ahead),
+    ]
+
+
+def _recommend_evaluation(memory: MemoryAnswer) -> list[Recommendation]:
+    size, found = memory.eval_batch_size, "estimated" if memory.estimate else "proved"
+    because = f"an evaluation pass of that size was {found} to fit the budget"
+    evidence = memory.recommendations[0].evidence
+    return [Recommendation(name="eval_batch_size", value=size, range=(1, size), because=because, evidence=evidence)]
+
+
+def _keep(name: str, value: Any, question: str) -> Recommendation:
+    because = f"the job's own; not measured: {question}"
+    return Recommendation(name=name, value=value, range=None, because=because)
 
 
 def _recommend_allocator(memory: MemoryAnswer) -> list[Recommendation]:
@@ -111,11 +127,13 @@ def _recommend_allocator(memory: MemoryAnswer) -> list[Recommendation]:
     return [Recommendation(name="allocator", value=memory.allocator, range=None, because=because, evidence=evidence)]
 
 
-def _as_is(baseline: Settings) -> tuple[int, int]:
-    return baseline.batch_size, baseline.accumulation_steps
+def split_recommendations(answer: PlanAnswer) -> tuple[list[Recommendation], list[Recommendation]]:
+    """What was found, and what stays as the job has it because nothing was measured for it."""
+    kept = [item for item in answer.recommendations if not item.evidence and item.name in UNMEASURED]
+    return [item for item in answer.recommendations if item not in kept], kept
 
 
-def answer_of(plan: Plan, *, seconds: float) -> PlanAnswer:
+def answer_of(plan: Plan, *, seconds: float, path: str) -> PlanAnswer:
     """The plan as an answer like all others."""
     names = {item.name for item in fields(PlanAnswer)} - {item.name for item in fields(Answer)}
     chosen = {item.name: getattr(plan.settings, item.name) for item in fields(Settings)}
@@ -132,5 +150,6 @@ def answer_of(plan: Plan, *, seconds: float) -> PlanAnswer:
         predicted_range=None,
         baseline_seconds=None,
         settings=chosen,
+        plan_path=path,
         **{name: value for name, value in chosen.items() if name in names},
     )

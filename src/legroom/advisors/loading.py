@@ -77,7 +77,11 @@ def advise_loading(logbook: Logbook, question: LoadingQuestion) -> LoadingAnswer
     parallel = chosen.num_workers > 0
     worker_bytes = max(one.worker_private_bytes for one in [*seen.load.values(), *seen.together]) or WORKER_BYTES
     baseline = dict(description.baseline)
-    changed = {"num_workers": chosen.num_workers, "prefetch_factor": chosen.prefetch_factor}
+    changed = {
+        "num_workers": chosen.num_workers,
+        "prefetch_factor": chosen.prefetch_factor,
+        "precision": question.precision,
+    }
     close = [lane.num_workers for lane, other in seen.rates.items() if other >= 0.95 * max(seen.rates.values())]
     return LoadingAnswer(
         job=logbook.head.job,

@@ -1,6 +1,6 @@
 """`legroom plan`: what should I run?"""
 
-import typer
+from pathlib import Path
 
 from legroom.cli import common
 
@@ -22,7 +22,7 @@ def run(
     quiet: common.Quiet = False,
     debug: common.Debug = False,
 ) -> None:
-    """What should I run? Asks the memory question and writes plan.toml."""
+    """What should I run? Takes the answers in the folder, proves that the batch fits, and writes plan.toml."""
     with common.speaking(json=json, debug=debug):
         from legroom import api
         from legroom.reports.console.plan import print_foreseen, print_plan
@@ -39,7 +39,7 @@ def run(
             common.print_answer(foreseen, print_foreseen, json=json)
             return
         with common.progress_bar(quiet=quiet) as progress:
-            answer, path = api.plan(
+            answer = api.plan(
                 job,
                 options=common.options_of(with_, data),
                 device=device,
@@ -50,4 +50,4 @@ def run(
             )
         common.print_answer(answer, print_plan, json=json)
         common.print_written(api.report_path(job, common.options_of(with_, data), out), json=json, quiet=quiet)
-        typer.echo(f"Wrote {path} and {path.with_name('logbook.jsonl')}", err=True)
+        common.print_written(Path(answer.plan_path), json=json, quiet=quiet)

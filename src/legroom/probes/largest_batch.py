@@ -41,8 +41,9 @@ def find_largest_batch(session: Session, question: MemoryQuestion, description: 
 
 def ceilings(question: MemoryQuestion, description: JobDescription) -> tuple[int, int]:
     """Sizes above which nobody asks, for training and evaluation."""
-    ceiling = min(LARGEST_BATCH, description.widest_batch or LARGEST_BATCH)
-    eval_ceiling = min(LARGEST_BATCH, description.widest_valid_batch or LARGEST_BATCH)
+    most = min(LARGEST_BATCH, question.most or LARGEST_BATCH)
+    ceiling = min(most, description.widest_batch or most)
+    eval_ceiling = min(most, description.widest_valid_batch or most)
     if not question.up_to_data:
         return ceiling, eval_ceiling
     num_samples = description.num_samples or LARGEST_BATCH

@@ -56,6 +56,8 @@ class MemoryQuestion:
     precision: str
     up_to_data: bool
     """Whether batches larger than the data set are of no interest."""
+    most: int | None = None
+    """The largest batch of any interest; None where the largest that fits is asked for."""
     num_devices: int = 1
     """Data-parallel devices: each also holds buckets of gradients to send."""
     effective_batch: int | None = None

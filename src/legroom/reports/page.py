@@ -4,7 +4,7 @@ import functools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,15 +56,27 @@ def gather_page(folder: Path) -> Page:
     """The newest answer to each question, older ones beside it where the section compares."""
     answers, notes = read_answers(folder)
     by_question = [[saved for saved in answers if saved.question is question] for question in QUESTIONS]
-    return Page(job=answers[0].answer.job, sections=[_section(same) for same in by_question if same], notes=notes)
+    newer = _newer_than_plan(answers)
+    sections = [_section(same, newer if same[0].question.name == "plan" else "") for same in by_question if same]
+    return Page(job=answers[0].answer.job, sections=sections, notes=notes)
 
 
-def _section(answers: Sequence[SavedAnswer]) -> PageSection:
+def _newer_than_plan(answers: Sequence[SavedAnswer]) -> str:
+    """A sentence on answers that the plan could not know yet; they may say other than it does."""
+    names = [saved.question.name for saved in answers]
+    newer = names[: names.index("plan")] if "plan" in names else []
+    found = [question.name for question in QUESTIONS if question.name in newer and question.name != "train"]
+    which = f"{' and '.join(found)} below; legroom plan takes {'them' if len(found) > 1 else 'it'} in."
+    return f" It was made before the answer{'s' * (len(found) > 1)} to {which}" if found else ""
+
+
+def _section(answers: Sequence[SavedAnswer], remark: str) -> PageSection:
     newest, *others = answers
     answer = newest.answer
+    section = newest.question.section(answer, [saved.answer for saved in others])
     return PageSection(
         question=newest.question.name,
-        section=newest.question.section(answer, [saved.answer for saved in others]),
+        section=replace(section, summary=section.summary + remark),
         settings=_settings(getattr(answer, "baseline", {}), getattr(answer, "settings", {})),
         notes=answer.notes,
         not_measured=answer.not_measured,

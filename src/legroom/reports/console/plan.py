@@ -1,26 +1,33 @@
 """A plan, and probes that would be run, in a terminal."""
 
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from legroom.advisors.combine import PlanAnswer
+from legroom.advisors.combine import UNMEASURED, PlanAnswer, split_recommendations
 from legroom.advisors.foresee import Foreseen
 from legroom.reports.console.layout import print_remarks, print_title
 from legroom.units import format_seconds
 
 
 def print_plan(console: Console, answer: PlanAnswer) -> None:
-    """Every recommendation with its reason."""
+    """What was found, each with its reason; what was kept, in one line."""
     print_title(console, answer, f"goal: {answer.goal}")
+    found, kept = split_recommendations(answer)
     table = Table("setting", "value", "range", "because")
-    for item in answer.recommendations:
+    for item in found:
         span = "" if item.range is None else f"{_number(item.range[0])} to {_number(item.range[1])}"
         table.add_row(item.name, _number(item.value), span, escape(item.because))
     console.print(table)
-    print_remarks(console, answer)
+    words = ", ".join(f"{item.name} {_number(item.value)}" for item in kept)
+    console.print(f"Kept as the job has them, not measured: {escape(words)}")
+    rest = [what for what in answer.not_measured if what not in UNMEASURED.values()]
+    print_remarks(
+        console, replace(answer, not_measured=[], notes=[*answer.notes, *(f"Left out: {what}" for what in rest)])
+    )
 
 
 def print_foreseen(console: Console, answer: Foreseen) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from rich.console import Console
 from legroom import api
 from legroom.errors import UsageError
 from legroom.job import Settings
-from legroom.plan import Plan, Recommendation, read_plan, write_plan
+from legroom.plan import Plan, Recommendation
+from legroom.plan_file import read_plan, write_plan
 from legroom.records import StepPeaks
 from legroom.reports.console.plan import print_plan
 from legroom.reports.page import gather_page
@@ -47,11 +49,23 @@ def test_a_value_changed_by_hand_counts(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("[batch_size]", "[batchsize]"), r"a table \[batchsize\] that no plan has"),
-        (("value = 48", 'value = "many"'), "must be a whole number"),
+        (("[batch_size]", "[batchsize]"), r"plan.toml, line \d+ has a table \[batchsize\] that no plan has"),
+        (("value = 48", 'value = "many"'), r"line 12: batch_size is 'many'; it must be a whole number of at least 1"),
+        (("value = 48", "value = true"), "line 12: batch_size is True; it must be a whole number"),
+        (("value = 48", "values = 48"), r"line 12: \[batch_size\] has a key 'values' that no plan has. Known: value"),
+        (("value = 48\n", ""), r"line 11: \[batch_size\] has no value"),
         (("value = 48", "value = "), "is no TOML"),
-        (("value = 0.3", "value = -0.3"), "must be a positive number"),
-        (('value = "default"', 'value = "fast"'), "plan.toml is 'fast'; it must be expandable or default"),
+        (("value = 48", "value = [48]"), r"value of \[batch_size\] is \[48\]; it must be one value"),
+        (("value = 0.3", "value = -0.3"), "learning_rate is -0.3; it must be a positive number"),
+        (("value = 0.3", "value = nan"), "learning_rate is nan; it must be a positive number"),
+        (('value = "default"', 'value = "fast"'), r"line \d+: allocator is 'fast'; it must be expandable or default"),
+        (('goal = "time"', 'gaol = "time"'), r"line 4 has a key 'gaol' that no plan has. Known: job"),
+        (('goal = "time"', "goal = 3"), "line 4: goal is 3; it must be text in quotes"),
+        (('goal = "time"', "num_workers = 2"), r"line 4 has num_workers = 2 where a plan has a table. Write \[num_w"),
+        (("[batch_size]", "[num_workers]\nvalue = 100000\n\n[batch_size]"), "num_workers is 100000; .* from 0 to"),
+        (("[batch_size]", "[num_devices]\nvalue = 8\n\n[batch_size]"), "num_devices is 8; .* several devices yet"),
+        (("[batch_size]", '[schedule]\nvalue = "cosin"\n\n[batch_size]'), r"line 12: 'cosin' is no schedule"),
+        (("range = [1, 99]", "range = 1"), "it must be a list of two numbers"),
     ],
 )
 def test_mistakes_in_a_plan_are_named(tmp_path, change, words):
@@ -60,6 +74,39 @@ def test_mistakes_in_a_plan_are_named(tmp_path, change, words):
     path.write_text(path.read_text().replace(*change))
     with pytest.raises(UsageError, match=words):
         read_plan(path)
+
+
+@pytest.mark.parametrize("content", [b"", b'job = "digits"\n', b"# nothing yet\n"])
+def test_a_plan_that_names_no_setting_is_refused(tmp_path, content):
+    (tmp_path / "plan.toml").write_bytes(content)
+    with pytest.raises(UsageError, match=r"plan\.toml names no setting"):
+        read_plan(tmp_path / "plan.toml")
+
+
+def test_a_file_that_is_no_text_is_no_plan(tmp_path):
+    (tmp_path / "plan.toml").write_bytes(b"\xff\xfe\x00PK")
+    with pytest.raises(UsageError, match="is no text"):
+        read_plan(tmp_path / "plan.toml")
+
+
+def test_a_plan_for_several_devices_keeps_to_the_one_that_is_trained_on(tmp_path):
+    class TwoDevices(FakeMachine):
+        def _description(self):
+            described = super()._description()
+            return replace(described, baseline={**described.baseline, "num_devices": 2})
+
+    answer = ask_plan(tmp_path, TwoDevices())
+    assert answer.num_devices == read_plan(Path(answer.plan_path)).settings.num_devices == 1
+    assert "the job's own is 2" in item(answer, "num_devices").because
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("batch_size", True), ("num_workers", 100_000), ("seed", 0.5), ("clip_norm", "1"), ("schedule", 3)],
+)
+def test_settings_in_code_obey_the_same_rules(name, value):
+    with pytest.raises(UsageError, match=rf"Settings.{name} is {value!r}; it must be"):
+        Settings(**{name: value})
 
 
 def test_a_missing_plan_is_named(tmp_path):

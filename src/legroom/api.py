@@ -22,7 +22,8 @@ from legroom.engines.local import LocalEngine
 from legroom.errors import UsageError
 from legroom.job import Job, JobAddress, Settings, address_of
 from legroom.logbook import FILE_NAME, read_lines
-from legroom.plan import Plan, read_plan, write_plan
+from legroom.plan import Plan
+from legroom.plan_file import read_plan, write_plan
 from legroom.probes.gpus import read_gpus
 from legroom.probes.limits import read_limits
 from legroom.probes.loading_question import check_words, loading_question
@@ -39,6 +40,7 @@ from legroom.records import (
 )
 from legroom.records.environments import allocator_environment, check_allocator
 from legroom.running import Run, keep, machine_name, open_memory_session, open_session, out_folder
+from legroom.setting_rules import lacks_to_train
 from legroom.training.schedule_words import check_schedule
 from legroom.workloads import Workload, list_workloads
 from legroom.workloads.lines import number_lines
@@ -317,6 +319,8 @@ def train(
     planned = _plan_for(address, Path(plan)) if plan else None
     given = {**(_settings_of(planned) if planned else {}), **(settings or {})}
     check_schedule(Settings(**given).schedule)  # what is wrong is told before anything is started
+    if wanted := lacks_to_train("num_devices", given.get("num_devices", 1)):
+        raise UsageError(f"num_devices is {given['num_devices']}; it must be {wanted}")
     aim = _parse_target(target) if target else None
     more["allocator"] = more.get("allocator") or (planned.value("allocator") if planned else None)
     if more["allocator"] is not None:

@@ -10,7 +10,6 @@ from legroom.advisors.memory import MemoryAnswer, advise_memory
 from legroom.advisors.plan_batch import worth_proving
 from legroom.advisors.thesis import advise_thesis
 from legroom.errors import DoesNotFit, UsageError
-from legroom.job import PRECISIONS
 from legroom.known import KnownAnswers, find_known
 from legroom.plan import Plan
 from legroom.probes.largest_batch import find_largest_batch
@@ -26,6 +25,7 @@ from legroom.records import (
     LoadingQuestion,
     MemoryQuestion,
 )
+from legroom.setting_rules import PRECISIONS
 
 
 def memory_question(place: Place, precision: str | None, description: JobDescription, seed: int) -> MemoryQuestion:

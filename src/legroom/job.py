@@ -9,16 +9,16 @@ import json
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from legroom.errors import JobRaised, UsageError
+from legroom.setting_rules import lacks
 
 Batch = Any
 """Any nest of tensors: a tensor, or tuples, lists and mappings of them."""
 
-PRECISIONS = ("fp32", "bf16", "fp16")
 FUNCTIONS = ("model", "train_data", "loss", "optimizer", "valid_data", "collate", "sample_size", "loader", "step")
 """Fields of a Job that are functions."""
 
@@ -55,19 +55,10 @@ class Settings:
     """Seed of initialisation and order."""
 
     def __post_init__(self) -> None:
-        counts = {"batch_size": 1, "accumulation_steps": 1, "prefetch_factor": 1, "num_epochs": 1, "num_devices": 1}
-        for name, least in (counts | {"num_workers": 0, "warmup_steps": 0}).items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise UsageError(f"Settings.{name} is {value!r}; it must be a whole number of at least {least}")
-        if not isinstance(self.learning_rate, int | float) or not 0 < self.learning_rate < float("inf"):
-            raise UsageError(f"Settings.learning_rate is {self.learning_rate!r}; it must be a positive number")
-        if not isinstance(self.warmup_start, int | float) or not 0 <= self.warmup_start <= 1:
-            raise UsageError(f"Settings.warmup_start is {self.warmup_start!r}; it must be a share of the rate, 0 to 1")
-        if self.clip_norm is not None and not 0 < self.clip_norm < float("inf"):
-            raise UsageError(f"Settings.clip_norm is {self.clip_norm!r}; it must be a positive number, or None")
-        if self.precision not in PRECISIONS:
-            raise UsageError(f"Settings.precision is {self.precision!r}; it must be one of {', '.join(PRECISIONS)}")
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if wanted := lacks(setting.name, value):
+                raise UsageError(f"Settings.{setting.name} is {value!r}; it must be {wanted}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,8 @@ def ask(folder, *, resume=False, **more):
         ({"settings": {"schedule": "cosine:power=2"}}, "keys of cosine: end"),
         ({"settings": {"num_epochs": 0}}, "num_epochs is 0"),
         ({"settings": {"precision": "fp8"}}, "precision is 'fp8'; it must be one of fp32"),
+        ({"settings": {"num_workers": 100_000}}, "num_workers is 100000; it must be a whole number from 0 to"),
+        ({"settings": {"num_devices": 8}}, "num_devices is 8; it must be 1: legroom does not train on several"),
         ({"plan": Path("no_such_plan.toml")}, "no_such_plan.toml"),
         ({"device": "tpu"}, "There is no device 'tpu'"),
     ],

@@ -20,11 +20,11 @@ UNMEASURED = {
     "schedule": "which schedule suits this batch size",
     "clip_norm": "which rate suits this batch size",
     "num_epochs": "how many epochs the target needs",
-    "num_devices": "what more devices would give",
     "precision": "what another precision would give",
     "seed": "how much the seed matters",
 }
 """Questions that no measurement of this plan answered, by the setting each would decide."""
+MORE_DEVICES = "what more devices would give"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def combine(
     baseline = replace(Settings(**memory.baseline), precision=memory.settings["precision"])
     batch = recommend_batch(baseline, memory, speed)
     found = [*batch, *_recommend_workers(loading, batch[0].value)]
-    settings = replace(baseline, **{item.name: item.value for item in found})
+    settings = replace(baseline, num_devices=1, **{item.name: item.value for item in found})
     kept = {name: why for name, why in UNMEASURED.items() if name not in {item.name for item in found}}
     return Plan(
         job=address.text,
@@ -78,9 +78,10 @@ def combine(
             *_recommend_evaluation(memory),
             *_recommend_allocator(memory),
             *(_keep(name, getattr(baseline, name), question) for name, question in kept.items()),
+            _one_device(baseline),
         ],
         notes=[*notes, *rate_note(baseline, settings), *memory.notes],
-        not_measured=[*memory.not_measured, *dict.fromkeys(kept.values())],
+        not_measured=[*memory.not_measured, *dict.fromkeys(kept.values()), MORE_DEVICES],
     )
 
 
@@ -127,9 +128,15 @@ def _recommend_allocator(memory: MemoryAnswer) -> list[Recommendation]:
     return [Recommendation(name="allocator", value=memory.allocator, range=None, because=because, evidence=evidence)]
 
 
+def _one_device(baseline: Settings) -> Recommendation:
+    own = "" if baseline.num_devices == 1 else f"; the job's own is {baseline.num_devices}"
+    because = f"legroom trains on one device so far{own}; not measured: {MORE_DEVICES}"
+    return Recommendation(name="num_devices", value=1, range=None, because=because)
+
+
 def split_recommendations(answer: PlanAnswer) -> tuple[list[Recommendation], list[Recommendation]]:
     """What was found, and what stays as the job has it because nothing was measured for it."""
-    kept = [item for item in answer.recommendations if not item.evidence and item.name in UNMEASURED]
+    kept = [item for item in answer.recommendations if not item.evidence]
     return [item for item in answer.recommendations if item not in kept], kept
 
 

@@ -1,10 +1,10 @@
 """The question about loading as the user's words, the job and this host make it."""
 
 from legroom.errors import UsageError
-from legroom.job import PRECISIONS
 from legroom.probes.gpus import read_gpus
 from legroom.probes.limits import HostLimits
 from legroom.records import JobDescription, LoadingQuestion
+from legroom.setting_rules import PRECISIONS
 from legroom.units import format_bytes
 
 PATIENCE_SHARE = 0.9

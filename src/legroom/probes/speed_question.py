@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from legroom.errors import UsageError
-from legroom.job import PRECISIONS
 from legroom.laws.memory import LARGEST_BATCH
 from legroom.probes.gpus import read_gpus
 from legroom.records import JobDescription, SpeedQuestion
+from legroom.setting_rules import PRECISIONS
 
 RULES = ("throughput", "utilisation")
 LEAST_SECONDS = 1.0

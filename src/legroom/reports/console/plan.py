@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from legroom.advisors.combine import UNMEASURED, PlanAnswer, split_recommendations
+from legroom.advisors.combine import MORE_DEVICES, UNMEASURED, PlanAnswer, split_recommendations
 from legroom.advisors.foresee import Foreseen
 from legroom.reports.console.layout import print_remarks, print_title
 from legroom.units import format_seconds
@@ -24,7 +24,7 @@ def print_plan(console: Console, answer: PlanAnswer) -> None:
     console.print(table)
     words = ", ".join(f"{item.name} {_number(item.value)}" for item in kept)
     console.print(f"Kept as the job has them, not measured: {escape(words)}")
-    rest = [what for what in answer.not_measured if what not in UNMEASURED.values()]
+    rest = [what for what in answer.not_measured if what not in (*UNMEASURED.values(), MORE_DEVICES)]
     print_remarks(
         console, replace(answer, not_measured=[], notes=[*answer.notes, *(f"Left out: {what}" for what in rest)])
     )

@@ -1,0 +1,180 @@
+"""plan.toml: a plan as people read and change it, and every mistake in it told with its line."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from legroom.errors import UsageError
+from legroom.job import Settings
+from legroom.plan import Plan, Recommendation, write_atomically
+from legroom.records.environments import check_allocator
+from legroom.setting_rules import lacks_to_train
+from legroom.training.schedule_words import check_schedule
+
+SETTINGS = tuple(item.name for item in fields(Settings))
+FOR_PEOPLE = ("max_batch_size", "eval_batch_size")
+"""Tables that say how far one could go; nothing is trained with them."""
+TABLES = (*SETTINGS, *FOR_PEOPLE, "allocator")
+MAY_LACK_VALUE = ("clip_norm", "eval_batch_size")
+"""TOML has no null: what nobody set is left out."""
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+TOP: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("job", "machine", "goal"), (_is_text, "text in quotes")),
+    **dict.fromkeys(("notes", "not_measured"), (_is_texts, "a list of sentences")),
+    "options": (lambda value: isinstance(value, dict), "a table of the job's --with options"),
+}
+INSIDE: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "value": (lambda value: not isinstance(value, dict | list), "one value"),
+    "because": (_is_text, "text in quotes"),
+    "evidence": (_is_texts, "a list of words"),
+    "range": (lambda value: isinstance(value, list) and len(value) == 2, "a list of two numbers"),
+}
+"""Keys at the top of the file, and of a setting's table: whether a value will do, and what it must be."""
+
+
+def write_plan(plan: Plan, path: Path) -> None:
+    """Write plan.toml, whole or not at all."""
+    import tomlkit
+
+    document = tomlkit.document()
+    document.add(tomlkit.comment("Made by legroom. Any value may be changed by hand; legroom reads it back."))
+    document["job"] = plan.job
+    if plan.options:
+        document["options"] = dict(plan.options)
+    document["machine"] = plan.machine
+    document["goal"] = plan.goal
+    document["notes"] = list(plan.notes)
+    document["not_measured"] = list(plan.not_measured)
+    for item in plan.recommendations:
+        document[item.name] = _table(item)
+    write_atomically(path, tomlkit.dumps(document))
+
+
+def _table(item: Recommendation) -> dict[str, Any]:
+    table = {"value": item.value, "because": item.because, "evidence": item.evidence}
+    if item.range is not None:
+        table["range"] = list(item.range)
+    return {name: value for name, value in table.items() if value is not None}
+
+
+def read_plan(path: Path) -> Plan:
+    """Read plan.toml as a person may have changed it; what is wrong is refused with its line."""
+    text = _text(path)
+    data = _parse(path, text)
+    tables = {name: value for name, value in data.items() if name in TABLES}
+    _check_top(path, text, data)
+    for name, table in tables.items():
+        _check_table(path, text, name, table)
+    if not tables:
+        raise UsageError(f"{path} names no setting. Write a table such as [batch_size], or let legroom plan write it")
+    return Plan(
+        job=data.get("job", ""),
+        options=data.get("options", {}),
+        machine=data.get("machine", ""),
+        goal=data.get("goal", ""),
+        settings=Settings(**{name: tables[name]["value"] for name in SETTINGS if "value" in tables.get(name, {})}),
+        recommendations=[_recommendation(name, table) for name, table in tables.items()],
+        notes=data.get("notes", []),
+        not_measured=data.get("not_measured", []),
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot read the plan {path}: {error.strerror}. legroom plan writes one") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no text. Name the plan.toml that legroom plan wrote") from None
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        return dict(tomlkit.parse(text).unwrap())
+    except TOMLKitError as error:
+        raise UsageError(f"{path} is no TOML: {error}. Mend it, or write it anew with legroom plan") from None
+
+
+def _check_top(path: Path, text: str, data: Mapping[str, Any]) -> None:
+    for name, value in data.items():
+        if name in TABLES:
+            continue
+        if name not in TOP:
+            what = f"a table [{name}]" if isinstance(value, dict) else f"a key {name!r}"
+            known = f"Known: {', '.join(TOP)}, and tables {', '.join(sorted(TABLES))}"
+            raise UsageError(f"{_where(path, text, name)} has {what} that no plan has. {known}")
+        fits, wanted = TOP[name]
+        if not fits(value):
+            raise UsageError(f"{_where(path, text, name)}: {name} is {value!r}; it must be {wanted}")
+
+
+def _check_table(path: Path, text: str, name: str, table: Any) -> None:
+    if not isinstance(table, dict):
+        raise UsageError(
+            f"{_where(path, text, name)} has {name} = {table!r} where a plan has a table. "
+            f"Write [{name}] with value = ... below the keys at the top"
+        )
+    for key, value in table.items():
+        if key not in INSIDE:
+            where = _where(path, text, name, key)
+            raise UsageError(f"{where}: [{name}] has a key {key!r} that no plan has. Known: {', '.join(INSIDE)}")
+        fits, wanted = INSIDE[key]
+        if not fits(value):
+            raise UsageError(f"{_where(path, text, name, key)}: {key} of [{name}] is {value!r}; it must be {wanted}")
+    if "value" in table:
+        _check_value(_where(path, text, name, "value"), name, table["value"])
+    elif name not in MAY_LACK_VALUE:
+        raise UsageError(f"{_where(path, text, name)}: [{name}] has no value. Write value = ..., or remove the table")
+
+
+def _check_value(where: str, name: str, value: Any) -> None:
+    if name == "allocator":
+        check_allocator(value, f"{where}: allocator")
+        return
+    if wanted := lacks_to_train("batch_size" if name in FOR_PEOPLE else name, value):
+        raise UsageError(f"{where}: {name} is {value!r}; it must be {wanted}")
+    if name == "schedule":
+        try:
+            check_schedule(value)
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}") from None
+
+
+def _where(path: Path, text: str, name: str, key: str = "") -> str:
+    """The file and, where it is written plainly, the line of a table, of a key in it, or of a key at the top."""
+    table = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        word = line.strip()
+        if word.startswith("["):
+            table = word.partition("#")[0].strip(" []\"'")
+            found = table == name and not key
+        else:
+            left = word.partition("=")[0].strip(" \"'")
+            found = (table, left) in ((name, key), ("", name)) and "=" in word
+        if found:
+            return f"{path}, line {number}"
+    return str(path)
+
+
+def _recommendation(name: str, table: Mapping[str, Any]) -> Recommendation:
+    span = table.get("range")
+    return Recommendation(
+        name=name,
+        value=table.get("value"),
+        range=(span[0], span[1]) if span else None,
+        because=table.get("because", "set by hand"),
+        evidence=list(table.get("evidence", [])),
+    )

@@ -1,0 +1,69 @@
+"""What each setting must be: one rule a name, the same for Settings in code, in a plan and on the command line."""
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+PRECISIONS = ("fp32", "bf16", "fp16")
+WORKERS_A_CORE = 16
+FEWEST = 64
+"""Workers allowed on any machine: a job may name what it runs on a larger one."""
+
+Rule = tuple[Callable[[Any], bool], str]
+"""Whether a value will do, and what it must be, in words."""
+
+
+def most_workers() -> int:
+    """More loader processes than this are a slip of the hand: each of them imports torch."""
+    return max(FEWEST, WORKERS_A_CORE * (os.cpu_count() or 1))
+
+
+def _whole(least: int) -> Rule:
+    return lambda value: _is_whole(value) and value >= least, f"a whole number of at least {least}"
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and 0 < value < math.inf
+
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(("batch_size", "accumulation_steps", "prefetch_factor", "num_epochs", "num_devices"), _whole(1)),
+    "warmup_steps": _whole(0),
+    "num_workers": (
+        lambda value: _is_whole(value) and 0 <= value <= most_workers(),
+        f"a whole number from 0 to {most_workers()} on this machine",
+    ),
+    "learning_rate": (_is_positive, "a positive number"),
+    "warmup_start": (lambda value: _is_number(value) and 0 <= value <= 1, "a share of the rate, 0 to 1"),
+    "clip_norm": (lambda value: value is None or _is_positive(value), "a positive number, or None"),
+    "schedule": (lambda value: isinstance(value, str), 'text such as "cosine" or "polynomial:power=2"'),
+    "precision": (lambda value: value in PRECISIONS, f"one of {', '.join(PRECISIONS)}"),
+    "seed": (_is_whole, "a whole number"),
+}
+
+
+def lacks(name: str, value: Any) -> str:
+    """What the setting must be, where the value is not that; empty where it is.
+
+    >>> lacks("batch_size", True), lacks("batch_size", 8)
+    ('a whole number of at least 1', '')
+    """
+    fits, wanted = RULES[name]
+    return "" if fits(value) else wanted
+
+
+def lacks_to_train(name: str, value: Any) -> str:
+    """The same for a run of ours: a job may say that it runs on several devices, but legroom trains on one so far."""
+    wanted = lacks(name, value)
+    if not wanted and name == "num_devices" and value > 1:
+        return "1: legroom does not train on several devices yet"
+    return wanted

@@ -9,7 +9,7 @@ import json
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -19,8 +19,12 @@ from legroom.setting_rules import lacks
 Batch = Any
 """Any nest of tensors: a tensor, or tuples, lists and mappings of them."""
 
-FUNCTIONS = ("model", "train_data", "loss", "optimizer", "valid_data", "collate", "sample_size", "loader", "step")
+FUNCTIONS = (
+    "model", "train_data", "loss", "optimizer", "scheduler", "valid_data", "collate", "sample_size", "loader", "step",
+)  # fmt: skip
 """Fields of a Job that are functions."""
+OWN_SCHEDULE = "own"
+"""The schedule that stands for the job's own scheduler."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,7 @@ class Settings:
     learning_rate: float = 1e-3
     """The peak rate handed to the job's optimizer."""
     schedule: str = "constant"
-    """How the rate moves over the run: a name and its numbers, as "polynomial:power=2"; see docs/schedules.md."""
+    """How the rate moves over the run: a name and its numbers, as "polynomial:power=2"; "own" is Job.scheduler."""
     warmup_steps: int = 0
     """Updates over which the rate climbs to its peak."""
     warmup_start: float = 0.0
@@ -80,6 +84,26 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunLength:
+    """How long a run will be: what a scheduler asks for."""
+
+    num_steps: int | None
+    """Updates of the run; None where nobody knows."""
+    num_epochs: int
+    batches_per_epoch: int | None
+    """None where nobody knows before an epoch has been read."""
+    accumulation_steps: int = 1
+    """Batches joined into an update."""
+    in_steps: bool = False
+    """Whether the length was given in updates, not in epochs."""
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """Updates of an epoch; the last may join fewer batches."""
+        return None if self.batches_per_epoch is None else -(-self.batches_per_epoch // self.accumulation_steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """The factories of a training run. Every question builds fresh things from them and throws them away."""
 
@@ -91,6 +115,9 @@ class Job:
     """(model, batch) -> mean, or (mean, count) where batches differ in weight (tokens)."""
     optimizer: Callable[..., Any] | None = None
     """(model, learning_rate) -> Optimizer; parameter groups keep the ratio of their rates."""
+    scheduler: Callable[[Any, RunLength], Any] | None = None
+    """(optimizer, length) -> torch scheduler, stepped after each update; or {"scheduler": ..., "interval": "epoch",
+    "frequency": 1}; or a list of these. A schedule named for a run goes before it."""
     valid_data: Callable[[], Any] | None = None
     """() -> Dataset; only questions about learning need it."""
     score: Score | None = None
@@ -126,6 +153,17 @@ class Job:
                 raise JobRaised(f"Job.{name} is a {type(value).__name__}; write {name}=legroom.{kind.__name__}(...)")
         if self.step is None and (self.loss is None or self.optimizer is None):
             raise JobRaised("Job has neither loss and optimizer nor a step; give the first two, or step=(...)")
+        self._join_schedules()
+
+    def _join_schedules(self) -> None:
+        """Let the baseline say that the rate moves by the job's own scheduler; refuse two answers, or none."""
+        named = self.baseline.schedule
+        if self.scheduler is not None and named == Settings().schedule:
+            object.__setattr__(self, "baseline", replace(self.baseline, schedule=OWN_SCHEDULE))
+        elif self.scheduler is not None and named != OWN_SCHEDULE:
+            raise JobRaised(f"Job has a scheduler, and its baseline names the schedule {named!r}. Give one of them")
+        elif self.scheduler is None and named == OWN_SCHEDULE:
+            raise JobRaised("Job.baseline has the schedule 'own', which is Job.scheduler; give scheduler=(...)")
 
 
 def _is_built(value: Any) -> bool:

@@ -3,6 +3,7 @@
 import builtins
 import pickle
 import warnings
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,11 @@ from transformers import BertConfig, BertForSequenceClassification, GPT2Config, 
 from legroom import Settings
 from legroom.adapters.transformers import from_transformers, training_arguments
 from legroom.errors import JobRaised, UsageError
+from legroom.job import RunLength
+from legroom.records import Train
 from legroom.training.evaluation import evaluate
+from legroom.training.loop import Run
+from legroom.training.schedule_words import make_schedule
 from legroom.training.step import TrainingStep
 
 CPU = torch.device("cpu")
@@ -286,3 +291,98 @@ def test_missing_package_says_how_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_transformers)
     with pytest.raises(UsageError, match="pip install transformers"):
         gpt_job()
+
+
+# --- the schedule ----------------------------------------------------------------------------------------------------
+
+
+SCHEDULES = {
+    "linear": {"warmup_steps": 0.2},
+    "constant": {"warmup_steps": 3},  # of which the Trainer takes no notice
+    "constant_with_warmup": {"warmup_steps": 3},
+    "cosine": {"warmup_steps": 2},
+    "cosine with cycles": {"lr_scheduler_type": "cosine", "lr_scheduler_kwargs": {"num_cycles": 1.5}},
+    "cosine_with_restarts": {"warmup_steps": 0.1, "lr_scheduler_kwargs": {"num_cycles": 2}},
+    "cosine_with_min_lr": {"lr_scheduler_kwargs": {"min_lr_rate": 0.1}},
+    "polynomial": {"warmup_steps": 2},
+    "inverse_sqrt": {"warmup_steps": 4},
+    "warmup_stable_decay": {"warmup_steps": 2, "lr_scheduler_kwargs": {"num_decay_steps": 4}},
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_rate_of_every_update_is_the_trainers(name, tmp_path):
+    pytest.importorskip("accelerate", reason="the Trainer needs accelerate")
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    theirs, ours = [], []
+
+    class Watch(TrainerCallback):
+        def on_step_begin(self, args, state, control, optimizer, **more):
+            theirs.append(optimizer.param_groups[0]["lr"])
+
+    rows = [part(sentences(4, 4, 4, 4, 4, 4, 4, 4), index) for index in range(8)]
+    fields = {"lr_scheduler_type": name} | SCHEDULES[name]
+    fields |= {"per_device_train_batch_size": 2, "num_train_epochs": 3, "learning_rate": 0.01}
+    silent = {"use_cpu": True, "save_strategy": "no", "report_to": [], "disable_tqdm": True}
+    with warnings.catch_warnings(action="ignore"):
+        arguments = TrainingArguments(tmp_path, **fields, **silent)
+        Trainer(make_gpt(), arguments, train_dataset=rows, callbacks=[Watch()]).train()
+    job = from_transformers(make_gpt, train_data=lambda: rows, arguments=fields)
+
+    def watched(model, rate):
+        optimizer = job.optimizer(model, rate)
+        optimizer.register_step_pre_hook(lambda each, *_: ours.append(each.param_groups[0]["lr"]))
+        return optimizer
+
+    request = Train(device="cpu", settings=asdict(job.baseline))
+    Run(replace(job, optimizer=watched), request, rows, None).go()
+    assert len(theirs) == 12
+    assert ours == pytest.approx(theirs, rel=1e-12, abs=1e-18)
+
+
+@pytest.mark.parametrize("name", ["reduce_lr_on_plateau", "greedy"])
+def test_a_schedule_that_waits_for_a_metric_is_refused_when_training(name):
+    from transformers.trainer_utils import SchedulerType
+
+    if name not in [kind.value for kind in SchedulerType]:
+        pytest.skip(f"this version has no {name}")
+    job = gpt_job(arguments={"lr_scheduler_type": name})
+    with pytest.raises(UsageError, match=r"waits for a metric.*--schedule"):
+        Run(job, Train(device="cpu", settings=asdict(job.baseline)), samples(), None)
+
+
+def test_a_schedule_that_there_is_not_names_those_close_to_it():
+    with pytest.raises(UsageError, match=r"'cosin', which there is not\. Close to it: cosine"):
+        gpt_job(arguments={"lr_scheduler_type": "cosin"})
+
+
+@pytest.mark.parametrize(
+    ("text", "warmup"), [("polynomial:power=3", 0), ("polynomial-after-warmup", 4), ("cosine:end=0.1", 4)]
+)
+def test_a_schedule_with_numbers_reaches_the_trainer_as_the_same_rates(text, warmup):
+    arguments = training_arguments(Settings(schedule=text, warmup_steps=warmup, learning_rate=0.1))
+    job, optimizer = gpt_job(arguments=arguments), torch.optim.SGD([nn.Parameter(torch.zeros(1))], 0.1)
+    scheduler = job.scheduler(optimizer, RunLength(num_steps=20, num_epochs=1, batches_per_epoch=20))
+    expected = make_schedule(text, num_steps=20, steps_per_epoch=20, warmup_steps=warmup, peak=0.1)
+    for step in range(20):
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(expected(step))
+        optimizer.step()
+        scheduler.step()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(schedule="polynomial:power=2", warmup_steps=5),
+        Settings(schedule="multistep:epochs=3"),
+        Settings(schedule="linear", warmup_steps=3, warmup_start=0.1),
+    ],
+)
+def test_a_schedule_without_an_equal_is_not_handed_on_under_its_name(settings):
+    with pytest.raises(UsageError, match=r"has no equal in TrainingArguments.*as_scheduler"):
+        training_arguments(settings)
+
+
+def test_an_own_schedule_stays_as_the_users_arguments_have_it():
+    assert not {"lr_scheduler_type", "warmup_steps"} & set(training_arguments(Settings(schedule="own")))

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
-from legroom.errors import UsageError
+from legroom.errors import JobRaised, LegroomError, UsageError
 from legroom.job import Job, Score, Settings
 from legroom.records import EXPANDABLE, UNCHANGED, StepPeaks, Train
 from legroom.records.environments import FIXED_SEGMENTS
@@ -289,3 +289,68 @@ def test_what_chance_scores_is_told_with_the_run():
     job = make_job(score=Score(near, chance=0.25))
     request = Train(device="cpu", settings=asdict(replace(SETTINGS, num_epochs=1)))
     assert Run(job, request, job.train_data(), job.valid_data()).go().chance == 0.25
+
+
+# --- a job's own scheduler -------------------------------------------------------------------------------------------
+
+
+def halve(optimizer, length):
+    return torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+
+
+def halve_each_epoch(optimizer, length):
+    assert (length.num_steps, length.num_epochs, length.steps_per_epoch) == (18, 3, 6)
+    return {"scheduler": halve(optimizer, length), "interval": "epoch"}
+
+
+@pytest.mark.parametrize(("scheduler", "last"), [(halve, 0.1 * 0.5**17), (halve_each_epoch, 0.1 * 0.5**2)])
+def test_a_jobs_own_scheduler_moves_the_rate_by_update_or_epoch(scheduler, last):
+    job = make_job(scheduler=scheduler)
+    assert job.baseline.schedule == "own"
+    assert make_run(job, job.baseline).go().learning_rate == pytest.approx(last)
+    named = make_run(job, replace(job.baseline, schedule="constant")).go()
+    assert named.learning_rate == 0.1
+    assert any("own scheduler did not" in note for note in named.notes)
+
+
+@pytest.mark.parametrize("calls", [3, 9, 14])
+def test_a_resumed_run_with_its_own_scheduler_equals_an_uninterrupted_one(tmp_path, calls):
+    job = make_job(scheduler=halve_each_epoch)
+    (tmp_path / "whole").mkdir()
+    expected = make_run(job, job.baseline, folder=str(tmp_path / "whole")).go()
+    make_run(job, job.baseline, After(calls), folder=str(tmp_path)).go()
+    again = make_run(job, job.baseline, folder=str(tmp_path), resume=True).go()
+    assert losses_of(tmp_path) == losses_of(tmp_path / "whole")
+    assert again.learning_rate == expected.learning_rate
+
+
+class Odd(torch.optim.lr_scheduler.StepLR):
+    def state_dict(self):
+        return {**super().state_dict(), "job": Job}
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda optimizer, length: torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer), "waits for a metric"),
+        (lambda optimizer, length: 0.1, "returned a float; legroom needs a torch scheduler"),
+        (lambda optimizer, length: {"scheduler": halve(optimizer, length), "interval": "batch"}, "interval 'batch'"),
+        (lambda optimizer, length: Odd(optimizer, 1), "cannot be kept in a checkpoint"),
+    ],
+)
+def test_a_scheduler_that_cannot_be_followed_is_refused(made, message):
+    job = make_job(scheduler=made)
+    with pytest.raises(LegroomError, match=message):
+        make_run(job, job.baseline)
+
+
+def test_two_schedules_or_none_are_refused():
+    with pytest.raises(JobRaised, match=r"has a scheduler, and its baseline names the schedule 'cosine'"):
+        make_job(scheduler=halve, baseline=replace(SETTINGS, schedule="cosine"))
+    with pytest.raises(JobRaised, match="give scheduler="):
+        make_job(baseline=replace(SETTINGS, schedule="own"))
+    with pytest.raises(UsageError, match="the job has no scheduler"):
+        make_run(settings=replace(SETTINGS, schedule="own"))
+    job = make_job(scheduler=halve)
+    with pytest.raises(UsageError, match="makes its own warm-up"):
+        make_run(job, replace(job.baseline, warmup_steps=3))

@@ -10,17 +10,17 @@ import torch
 
 from legroom.clock import Clock, monotonic
 from legroom.errors import JobRaised, UsageError
-from legroom.job import Batch, Job, Settings
+from legroom.job import OWN_SCHEDULE, Batch, Job, RunLength, Settings
 from legroom.records.training import Evaluated, Reason, Train, Trained
 from legroom.training import checkpoint
-from legroom.training.build import base_rates, build_step, quicken, seed_all, set_rates
+from legroom.training.build import build_step, quicken, seed_all
 from legroom.training.evaluation import Evaluation, evaluate
 from legroom.training.feed import Feed
 from legroom.training.judge import Judge
 from legroom.training.loader import make_loader
 from legroom.training.metrics import Metrics, read_utilisation
 from legroom.training.progress import Progress
-from legroom.training.schedule_words import make_schedule
+from legroom.training.rates import make_rates
 
 LOOK_SECONDS = 1.0
 """How often losses are read from the device, lines written and progress told: each look waits for the device once."""
@@ -55,15 +55,15 @@ class Run:
         self.model, self.optimizer = self.update.model, self.update.optimizer
         self.feed = Feed(job, train_data, self.settings, self.device)
         self.valid = None if valid_data is None else _valid_loader(job, valid_data, self.settings, self.device)
-        self.rates = base_rates(job, self.optimizer, self.settings)
         self.num_steps = self._length()
-        self.schedule = make_schedule(
-            self.settings.schedule,
-            num_steps=self.num_steps or 1,
-            steps_per_epoch=self.feed.steps_per_epoch or 1,
-            warmup_steps=self.settings.warmup_steps,
-            warmup_start=self.settings.warmup_start,
+        length = RunLength(
+            num_steps=self.num_steps,
+            num_epochs=self.settings.num_epochs,
+            batches_per_epoch=self.feed.num_batches,
+            accumulation_steps=self.settings.accumulation_steps,
+            in_steps=request.num_steps is not None,
         )
+        self.rates = make_rates(job, self.optimizer, self.settings, length)
         self.folder = Path(request.folder) if request.folder else None
         self.metrics = Metrics(None)
         self.at = Progress()
@@ -99,11 +99,12 @@ class Run:
             if group is None:
                 return self._end_epoch()
             began = clock()
-            set_rates(self.optimizer, self.rates, self.schedule(at.step))
+            self.rates.before_update(at.step)
             self.losses.append(self.update(group))
             now = clock()
             at.step += 1
             at.position += len(group)
+            self.rates.after_update(at.position)
             at.num_samples += self.settings.batch_size * len(group)
             at.waited_seconds += began - asked
             at.training_seconds += now - asked
@@ -149,6 +150,7 @@ class Run:
         if not self._look():
             return "diverged"
         self.at.epoch, self.at.position = self.at.epoch + 1, 0
+        self.rates.after_epoch(self.at.epoch)
         if self.request.evaluate_steps is None:
             self._evaluate()
         self.epoch_chance = checkpoint.chance_state() if self.folder else None
@@ -266,6 +268,7 @@ class Run:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict() if hasattr(self.optimizer, "state_dict") else None,
             "scaler": self.update.scaler.state_dict(),
+            "rates": self.rates.state_dict(),
             "progress": asdict(self.at),
             "chance": checkpoint.chance_state(),
             "epoch_chance": self.epoch_chance,
@@ -285,6 +288,7 @@ class Run:
         if content["optimizer"] is not None:
             self.optimizer.load_state_dict(content["optimizer"])
         self.update.scaler.load_state_dict(content["scaler"])
+        self.rates.load_state_dict(content.get("rates", {}))
         self.at = Progress(**content["progress"])
         self.epoch_chance = content["epoch_chance"]
         self.judge.evaluations = [Evaluated(**found) for found in content["evaluations"]]
@@ -316,13 +320,20 @@ class Run:
         )
 
     def _notes(self) -> list[str]:
+        notes = []
         if self.folder is not None and not hasattr(self.optimizer, "state_dict"):
-            return ["The job keeps its optimizers to itself: a resumed run starts them anew"]
-        return []
+            notes.append("The job keeps its optimizers to itself: a resumed run starts them anew")
+        if self.job.scheduler is not None and self.settings.schedule != OWN_SCHEDULE:
+            notes.append(
+                f"The schedule {self.settings.schedule!r}, named for this run, moved the rate; "
+                "the job's own scheduler did not (--schedule own)"
+            )
+        return notes
 
     def _rate(self) -> float:
         """Of the last update, for the first group of parameters."""
-        return self.rates[0] * self.schedule(max(0, self.at.step - 1)) if self.rates else self.settings.learning_rate
+        rate = self.rates.last(self.at.step)
+        return self.settings.learning_rate if rate is None else rate
 
     def _length(self) -> int | None:
         """Updates of the whole run; None where the length of an epoch is unknown."""
@@ -330,7 +341,7 @@ class Run:
             return self.request.num_steps
         if self.feed.steps_per_epoch is not None:
             return self.feed.steps_per_epoch * self.settings.num_epochs
-        if self.settings.schedule != "constant":
+        if self.settings.schedule not in ("constant", OWN_SCHEDULE):
             raise UsageError(
                 f"The length of an epoch is unknown, so the schedule {self.settings.schedule!r} has no end to aim at. "
                 "Give the run's length with --steps, or Job.num_samples"

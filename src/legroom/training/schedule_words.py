@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from legroom.errors import UsageError
+from legroom.job import OWN_SCHEDULE
 from legroom.training import schedules
 from legroom.training.schedules import Schedule
 
@@ -51,7 +52,8 @@ def check_schedule(text: str) -> None:
     Traceback (most recent call last):
     legroom.errors.UsageError: Schedule 'cosine:power=2' has the key 'power'; keys of cosine: end
     """
-    _read(text)
+    if text != OWN_SCHEDULE:  # what the job's own scheduler makes of it, nobody knows before it is made
+        read_schedule(text)
 
 
 def make_schedule(
@@ -80,7 +82,7 @@ def make_schedule(
     >>> [round(rate(step), 2) for step in (0, 195, 389, 390, 3509)]
     [0.0, 16.0, 31.92, 32.0, 0.0]
     """
-    name, values = _read(text)
+    name, values = read_schedule(text)
     if name == "one-cycle" and warmup_steps:
         raise UsageError(
             f"Schedule {text!r} was asked for with {warmup_steps} warm-up steps; one-cycle climbs by itself. "
@@ -132,7 +134,7 @@ def _after_warmup(
             return schedules.constant(peak)
 
 
-def _read(text: str) -> tuple[str, dict[str, Numbers]]:
+def read_schedule(text: str) -> tuple[str, dict[str, Numbers]]:
     """The name and the values of its keys."""
     name, colon, words = text.partition(":") if isinstance(text, str) else ("", "", "")
     if name not in SCHEDULES:
@@ -164,4 +166,5 @@ def _numbers(text: str) -> Numbers:
 
 
 def _known() -> str:
-    return ", ".join(f"{name} ({', '.join(KEYS[name])})" if KEYS[name] else name for name in SCHEDULES)
+    names = [f"{name} ({', '.join(KEYS[name])})" if KEYS[name] else name for name in SCHEDULES]
+    return ", ".join([*names, f"{OWN_SCHEDULE} (the job's scheduler)"])

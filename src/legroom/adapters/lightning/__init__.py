@@ -5,8 +5,9 @@
     def job():
         return from_lightning(LitDigits, data=DigitsData)
 
-legroom drives the module itself, without a Trainer: training_step gives the loss, configure_optimizers the optimizer,
-whose learning rate and schedule legroom replaces. Hooks of the loop (on_train_batch_end and the like) are not called.
+legroom drives the module itself, without a Trainer: training_step gives the loss, configure_optimizers the optimizer
+and its schedulers, unless a run names another rate or schedule. Hooks of the loop (on_train_batch_end and the like) are
+not called.
 """
 
 from legroom.adapters.lightning.job import from_lightning, trainer_arguments

@@ -10,8 +10,9 @@ import torch
 
 from legroom.adapters.lightning.data import Source, open_hooks, open_loader, rebuild_loaders
 from legroom.adapters.lightning.module import build, run_step
-from legroom.adapters.lightning.optimizer import configured_optimizer, rate_of_today
+from legroom.adapters.lightning.optimizer import configured_optimizer, rate_of_today, schedulers_in, single_optimizer
 from legroom.adapters.lightning.package import need_lightning
+from legroom.adapters.lightning.scheduler import configured_schedulers
 from legroom.adapters.lightning.stand_in import StandInTrainer
 from legroom.errors import UsageError
 from legroom.job import Batch, Job, Score, Settings
@@ -46,24 +47,26 @@ def from_lightning(
     data: () -> LightningDataModule. Or train_data and valid_data, each a function that returns a Dataset or a
     DataLoader. Or neither, where the module has its own train_dataloader.
     arguments: what you pass to Trainer(...) today, for the baseline.
-    learning_rate: today's rate; where absent, a module is built once more to ask its configure_optimizers.
-    optimizer: used in place of configure_optimizers. The rest is as in legroom.Job.
+    learning_rate: today's rate; where absent, that of configure_optimizers, for which a module is built once more.
+    optimizer: used in place of configure_optimizers and its schedulers. The rest is as in legroom.Job.
     """
     need_lightning()
     datamodule, train, valid = _open_data(module, data, train_data, valid_data, sized=loader is None)
     baseline = _read_baseline(arguments or {}, train, batch_size)
     num_known = train.num_samples if num_samples is None else num_samples
     model = functools.partial(build, module, functools.partial(StandInTrainer, baseline, num_known, datamodule))
-    if learning_rate is None:
-        learning_rate = baseline.learning_rate if optimizer is not None else _ask_rate(model)
+    has_scheduler = False
+    if optimizer is None:
+        learning_rate, has_scheduler = _ask_optimizer(model, learning_rate)
     return Job(
         model=model,
         train_data=lambda: train.dataset,
         valid_data=None if valid is None else lambda: valid.dataset,
         loss=run_step,
         optimizer=optimizer or configured_optimizer,
+        scheduler=configured_schedulers if has_scheduler else None,
         score=score,
-        baseline=dataclasses.replace(baseline, learning_rate=learning_rate),
+        baseline=dataclasses.replace(baseline, learning_rate=learning_rate or baseline.learning_rate),
         collate=collate or train.collate,
         num_samples=num_samples,
         sample_size=sample_size,
@@ -124,10 +127,15 @@ def _read_baseline(arguments: Mapping[str, Any], train: Source, batch_size: int 
     )
 
 
-def _ask_rate(model: Callable[[], Any]) -> float:
+def _ask_optimizer(model: Callable[[], Any], learning_rate: float | None) -> tuple[float, bool]:
+    """Today's rate, where it was not given, and whether a scheduler moves it."""
     # Asking leaves no trace: later models get the numbers they would have got, and this one's memory (optimizer and
     # scheduler hold each other) is free before anything is measured. No device is touched: models are born on the CPU.
     with torch.random.fork_rng(devices=[]):
-        rate = rate_of_today(model())
+        module = model()
+        configured = module.configure_optimizers()
+        optimizer, has_scheduler = single_optimizer(module, configured), bool(schedulers_in(configured))
+        rate = rate_of_today(optimizer) if learning_rate is None else learning_rate
+    del module, configured, optimizer
     gc.collect()
-    return rate
+    return rate, has_scheduler

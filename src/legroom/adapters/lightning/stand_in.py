@@ -2,9 +2,10 @@
 
 import math
 import types
+from dataclasses import replace
 from typing import Any
 
-from legroom.job import Settings
+from legroom.job import RunLength, Settings
 
 
 class StandInTrainer(types.SimpleNamespace):
@@ -12,11 +13,9 @@ class StandInTrainer(types.SimpleNamespace):
 
     def __init__(self, settings: Settings, num_samples: int | None, datamodule: Any) -> None:
         super().__init__(
-            max_epochs=settings.num_epochs,
             max_steps=-1,
             current_epoch=0,
             global_step=0,
-            accumulate_grad_batches=settings.accumulation_steps,
             world_size=1,
             num_devices=1,
             num_nodes=1,
@@ -30,10 +29,25 @@ class StandInTrainer(types.SimpleNamespace):
             callback_metrics={},
             datamodule=datamodule,
         )
-        if num_samples is not None:
-            self.num_training_batches = math.ceil(num_samples / settings.batch_size)
-            num_updates = math.ceil(self.num_training_batches / settings.accumulation_steps)
-            self.estimated_stepping_batches = num_updates * settings.num_epochs
+        num_batches = None if num_samples is None else math.ceil(num_samples / settings.batch_size)
+        length = RunLength(
+            num_steps=None,
+            num_epochs=settings.num_epochs,
+            batches_per_epoch=num_batches,
+            accumulation_steps=settings.accumulation_steps,
+        )
+        num_steps = None if length.steps_per_epoch is None else length.steps_per_epoch * settings.num_epochs
+        self.take(replace(length, num_steps=num_steps))
+
+    def take(self, length: RunLength) -> None:
+        """Answer as the Trainer of a run of that length would."""
+        self.max_epochs, self.accumulate_grad_batches = length.num_epochs, length.accumulation_steps
+        if length.in_steps and length.num_steps is not None:
+            self.max_steps = length.num_steps
+        if length.batches_per_epoch is not None:
+            self.num_training_batches = length.batches_per_epoch
+        if length.num_steps is not None:
+            self.estimated_stepping_batches = length.num_steps
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(

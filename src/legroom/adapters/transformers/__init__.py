@@ -6,7 +6,8 @@
         return from_transformers(make_model, train_data=make_train, tokenizer=tokenizer, arguments={...})
 
 legroom drives the model itself, without a Trainer: the loss is the model's own, weighted by the labels it was taken
-over, and the optimizer the Trainer's AdamW, whose learning rate and schedule legroom replaces.
+over, and the optimizer the Trainer's AdamW with the Trainer's schedule, unless a run names
+another rate or schedule.
 """
 
 from legroom.adapters.transformers.arguments import training_arguments

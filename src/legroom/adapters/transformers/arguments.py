@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from legroom.adapters.transformers.schedule import schedule_arguments, schedule_of, warmup_steps
 from legroom.errors import UsageError
-from legroom.job import Settings
+from legroom.job import OWN_SCHEDULE, Settings
 
 NOT_DONE_HERE = ("label_smoothing_factor", "neftune_noise_alpha", "deepspeed", "fsdp")
 """Fields that change the step or its memory in ways legroom's own step does not."""
@@ -38,12 +39,15 @@ def refuse_unsupported(fields: Mapping[str, Any]) -> None:
 
 def read_settings(fields: Mapping[str, Any], count_samples: Callable[[], int | None]) -> Settings:
     """What the user runs today. The samples are counted only where a field is relative to their number."""
+    schedule = schedule_of(fields)
     return Settings(
         batch_size=fields["per_device_train_batch_size"],
         accumulation_steps=fields["gradient_accumulation_steps"],
         learning_rate=fields["learning_rate"],
-        schedule=_schedule_of(_plain(fields["lr_scheduler_type"])),
-        warmup_steps=_warmup_steps(fields, count_samples),
+        schedule=schedule,
+        warmup_steps=0
+        if schedule == OWN_SCHEDULE
+        else warmup_steps(fields, lambda: _num_updates(fields, count_samples)),
         clip_norm=fields["max_grad_norm"] or None,
         num_epochs=max(1, math.ceil(_num_epochs(fields, count_samples))),
         num_workers=fields["dataloader_num_workers"],
@@ -59,13 +63,11 @@ def training_arguments(settings: Settings) -> dict[str, Any]:
     >>> training_arguments(Settings(batch_size=48, precision="bf16"))["per_device_train_batch_size"]
     48
     """
-    warm_constant = settings.schedule == "constant" and settings.warmup_steps > 0
     return {
         "per_device_train_batch_size": settings.batch_size,
         "gradient_accumulation_steps": settings.accumulation_steps,
         "learning_rate": settings.learning_rate,
-        "lr_scheduler_type": "constant_with_warmup" if warm_constant else settings.schedule,
-        "warmup_steps": settings.warmup_steps,
+        **schedule_arguments(settings),
         "max_grad_norm": settings.clip_norm or 0.0,  # 0 is the Trainer's way to say none
         "num_train_epochs": float(settings.num_epochs),
         "dataloader_num_workers": settings.num_workers,
@@ -90,25 +92,6 @@ def _default_of(field: Any) -> Any:
     if field.default is not dataclasses.MISSING:
         return field.default
     return None if field.default_factory is dataclasses.MISSING else field.default_factory()
-
-
-def _plain(value: Any) -> Any:
-    """Names are enumerations in TrainingArguments and words in a dict."""
-    return getattr(value, "value", value)
-
-
-def _schedule_of(name: str) -> str:
-    # A constant rate after warm-up is one schedule here and two names there. Other names pass as they are: who trains
-    # with one that legroom lacks is told then; memory and speed do not ask.
-    return "constant" if name == "constant_with_warmup" else name
-
-
-def _warmup_steps(fields: Mapping[str, Any], count_samples: Callable[[], int | None]) -> int:
-    steps: float = fields["warmup_steps"] or 0
-    if steps >= 1:
-        return int(steps)
-    share: float = steps or fields.get("warmup_ratio") or 0  # newer versions take the share as warmup_steps
-    return math.ceil(share * _num_updates(fields, count_samples)) if share else 0
 
 
 def _num_updates(fields: Mapping[str, Any], count_samples: Callable[[], int | None]) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from legroom.adapters.transformers.arguments import read_arguments, read_settings, refuse_unsupported
 from legroom.adapters.transformers.collate import make_collate
 from legroom.adapters.transformers.model import ModelLoss, make_adamw, prepare, refuse_other_optimizers
+from legroom.adapters.transformers.schedule import scheduler_of
 from legroom.job import Batch, Job, Score
 
 
@@ -41,6 +42,7 @@ def from_transformers(
         valid_data=valid_data,
         loss=ModelLoss(only_known),
         optimizer=optimizer or functools.partial(make_adamw, fields=fields),
+        scheduler=scheduler_of(fields),
         score=score,
         baseline=read_settings(fields, lambda: _count(train_data, num_samples)),
         collate=make_collate(collator, tokenizer, only_known),

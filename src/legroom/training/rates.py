@@ -1,0 +1,153 @@
+"""Who moves the learning rates of a run: a schedule named in its settings, or the job's own scheduler."""
+
+import io
+import pickle
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+
+from legroom.errors import JobRaised, UsageError
+from legroom.job import OWN_SCHEDULE, Job, RunLength, Settings
+from legroom.training.build import base_rates, set_rates
+from legroom.training.schedule_words import make_schedule
+
+NAME_ANOTHER = "Name a schedule with --schedule instead, such as --schedule cosine or --schedule constant"
+
+
+class Rates(Protocol):
+    """What the loop tells whoever moves the rates."""
+
+    def before_update(self, step: int) -> None: ...
+    def after_update(self, num_batches: int) -> None:
+        """`num_batches`: how many of this epoch are trained on."""
+
+    def after_epoch(self, num_epochs: int) -> None: ...
+    def last(self, num_steps: int) -> float | None:
+        """The first group's rate at the last of so many updates; None where nobody knows."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+def make_rates(job: Job, optimizer: Any, settings: Settings, length: RunLength) -> Rates:
+    """The job's own scheduler where the settings say so, else the schedule that they name."""
+    if settings.schedule != OWN_SCHEDULE:
+        return NamedRates(job, optimizer, settings, length)
+    if job.scheduler is None:
+        raise UsageError(f"The schedule is 'own', and the job has no scheduler. {NAME_ANOTHER}")
+    if settings.warmup_steps:
+        raise UsageError(
+            f"warmup_steps is {settings.warmup_steps:,}, and the job's own scheduler makes its own warm-up. "
+            f"Leave it out. Or: {NAME_ANOTHER}"
+        )
+    return OwnRates(job.scheduler(optimizer, length), optimizer)
+
+
+class NamedRates:
+    """A schedule as text: a function of the step that multiplies the rate of each group as the job made it."""
+
+    def __init__(self, job: Job, optimizer: Any, settings: Settings, length: RunLength) -> None:
+        self.optimizer = optimizer
+        self.rates = base_rates(job, optimizer, settings)
+        self.schedule = make_schedule(
+            settings.schedule,
+            num_steps=length.num_steps or 1,
+            steps_per_epoch=length.steps_per_epoch or 1,
+            warmup_steps=settings.warmup_steps,
+            warmup_start=settings.warmup_start,
+        )
+
+    def before_update(self, step: int) -> None:
+        set_rates(self.optimizer, self.rates, self.schedule(step))
+
+    def after_update(self, num_batches: int) -> None:
+        pass
+
+    def after_epoch(self, num_epochs: int) -> None:
+        pass
+
+    def last(self, num_steps: int) -> float | None:
+        return self.rates[0] * self.schedule(max(0, num_steps - 1)) if self.rates else None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}  # a function of the step remembers nothing
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        pass
+
+
+class OwnRates:
+    """The job's own schedulers, stepped after updates or epochs as Lightning steps them."""
+
+    def __init__(self, made: Any, optimizer: Any) -> None:
+        self.optimizer = optimizer
+        self.last_rate: Any = None
+        self.parts = [_read(entry) for entry in (made if isinstance(made, list | tuple) else [made])]
+        _refuse_unreadable(self.state_dict())
+
+    def before_update(self, step: int) -> None:
+        groups = getattr(self.optimizer, "param_groups", None)
+        if groups:
+            rate = groups[0]["lr"]
+            self.last_rate = rate.clone() if isinstance(rate, torch.Tensor) else rate
+
+    def after_update(self, num_batches: int) -> None:
+        self._step("step", num_batches)
+
+    def after_epoch(self, num_epochs: int) -> None:
+        self._step("epoch", num_epochs)
+
+    def last(self, num_steps: int) -> float | None:
+        if self.last_rate is None:
+            self.before_update(num_steps)
+        return None if self.last_rate is None else float(self.last_rate)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"last": self.last_rate, "schedulers": [scheduler.state_dict() for scheduler, _, _ in self.parts]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.last_rate = state["last"]
+        for (scheduler, _, _), saved in zip(self.parts, state["schedulers"], strict=True):
+            scheduler.load_state_dict(saved)
+
+    def _step(self, interval: str, number: int) -> None:
+        for scheduler, when, frequency in self.parts:
+            if when == interval and number % frequency == 0:
+                scheduler.step()
+
+
+def _read(entry: Any) -> tuple[Any, str, int]:
+    """A scheduler with its interval and frequency, of what Job.scheduler returned."""
+    config = entry if isinstance(entry, Mapping) else {"scheduler": entry}
+    scheduler, interval, frequency = (
+        config.get(name, default) for name, default in (("scheduler", None), ("interval", "step"), ("frequency", 1))
+    )
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        raise UsageError(f"The job's own scheduler is a ReduceLROnPlateau, which waits for a metric. {NAME_ANOTHER}")
+    if not all(hasattr(scheduler, name) for name in ("step", "state_dict", "load_state_dict")):
+        raise JobRaised(
+            f"Job.scheduler returned a {type(scheduler).__name__}; legroom needs a torch scheduler, "
+            "or {'scheduler': ..., 'interval': 'step' or 'epoch', 'frequency': 1}"
+        )
+    if interval not in ("step", "epoch") or not isinstance(frequency, int) or frequency < 1:
+        raise JobRaised(
+            f"Job.scheduler returned the interval {interval!r} and the frequency {frequency!r}; "
+            "they must be 'step' or 'epoch', and a whole number of at least 1"
+        )
+    return scheduler, interval, frequency
+
+
+def _refuse_unreadable(state: dict[str, Any]) -> None:
+    """A checkpoint is read back as tensors and plain values: better told now than when a run is to go on."""
+    held = io.BytesIO()
+    try:
+        torch.save(state, held)
+        held.seek(0)
+        torch.load(held, weights_only=True)
+    except (pickle.PickleError, AttributeError, TypeError, RuntimeError) as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise UsageError(
+            f"The state of the job's own scheduler cannot be kept in a checkpoint ({first}). "
+            f"Let its state_dict() hold numbers, text and tensors. Or: {NAME_ANOTHER}"
+        ) from None

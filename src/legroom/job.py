@@ -339,6 +339,10 @@ def _convert(where: str, function: Callable[..., Any], options: Mapping[str, str
         if name not in parameters:
             known = ", ".join(parameters) or "none"
             raise UsageError(f"{where} has no option {name!r}. Its options: {known}")
+    for name, parameter in parameters.items():
+        is_one = parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        if is_one and parameter.default is inspect.Parameter.empty and name not in options:
+            raise UsageError(f"{where} needs {name!r} and has no default for it. Add --with {name}=value")
     return {name: _convert_one(name, word, parameters[name]) for name, word in options.items()}
 
 

@@ -22,6 +22,10 @@ USAGE = [
     ([PLAIN, "--memory", "16 gigs"], "'16 gigs' is no size"),
     ([PLAIN, "--memory", "-3GiB"], "is no size"),
     ([PLAIN, "--with", "widht=3"], "has no option 'widht'. Its options:"),
+    (
+        [f"{BAD / 'needs_options.py'}:job", "--with", "depth=2"],
+        "job needs 'width' and has no default for it. Add --with",
+    ),
     (["digits", "--with", "hidden=many"], "Option hidden=many must be a whole number"),
     (["digits", "--with", "hidden"], "Write --with name=value"),
     ([PLAIN, "--device", "tpu"], "There is no device 'tpu'. Known: auto, cpu, cuda"),

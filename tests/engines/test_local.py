@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from legroom.engines.local import LocalEngine
-from legroom.errors import JobCrashed, JobError, JobHung, JobRaised, OutOfMemory
+from legroom.errors import JobCrashed, JobError, JobHung, JobRaised, NothingMeasured, OutOfMemory
 from legroom.job import address_of
 from legroom.records import Describe, PhasePeaks, RaceLoaders, StepPeaks, TimeSteps, Train
 from legroom.records.environments import FIXED_SEGMENTS
@@ -52,6 +52,17 @@ def test_engines_do_what_every_engine_must(engine):
 def test_each_way_to_fail_is_told_apart(name, error, words):
     with pytest.raises(error, match=words):
         ask(name)
+
+
+@pytest.mark.parametrize(
+    ("platform", "works"), [("win32", False), ("cygwin", False), ("linux", True), ("darwin", True)]
+)
+def test_a_system_without_our_pipes_is_refused_with_what_works_there(platform, works):
+    if works:
+        LocalEngine(platform=platform)
+        return
+    with pytest.raises(NothingMeasured, match=r"legroom report, jobs and vocabulary work there.* WSL 2"):
+        LocalEngine(platform=platform)
 
 
 def test_an_error_names_the_users_own_file_and_line():

@@ -15,7 +15,7 @@ from typing import Any
 
 from legroom.clock import Clock, monotonic
 from legroom.engines.base import Listen, Worker, ignore
-from legroom.errors import JobCrashed, JobHung, OutOfMemory, error_named
+from legroom.errors import JobCrashed, JobHung, NothingMeasured, OutOfMemory, error_named
 from legroom.job import JobAddress
 from legroom.logbook import result_from
 from legroom.records import Environment, Request, Result, to_json
@@ -30,7 +30,14 @@ TAIL_LINES = 40
 class LocalEngine:
     """Runs each worker as `python -m legroom.child`."""
 
-    def __init__(self, *, silence_seconds: float = 300.0, limit_bytes: int | None = None) -> None:
+    def __init__(
+        self, *, silence_seconds: float = 300.0, limit_bytes: int | None = None, platform: str = sys.platform
+    ) -> None:
+        if platform in ("win32", "cygwin"):
+            raise NothingMeasured(
+                "legroom runs a job in child processes with pipes and process groups that Windows does not have. "
+                "legroom report, jobs and vocabulary work there; run the other commands in WSL 2 or on Linux"
+            )
         self.silence_seconds = silence_seconds
         """How long a job may say nothing before it counts as hung."""
         self.limit_bytes = limit_bytes

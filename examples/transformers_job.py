@@ -58,7 +58,7 @@ def job() -> legroom.Job:
         make_model,
         train_data=lambda: make_reviews(1_000, seed=0),
         valid_data=lambda: make_reviews(200, seed=1),
-        tokenizer=make_tokenizer(),  # pads each batch to its longest review; pass collator= for another way
+        tokenizer=make_tokenizer(),  # pads each batch to its longest review; pass collate= for another way
         # A TrainingArguments will do as well; training_arguments(settings) gives you tomorrow's.
         arguments={
             "per_device_train_batch_size": 16,

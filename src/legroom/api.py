@@ -41,6 +41,7 @@ from legroom.records import (
 from legroom.records.environments import allocator_environment, check_allocator
 from legroom.running import Run, keep, machine_name, open_memory_session, open_session, out_folder
 from legroom.setting_rules import lacks_to_train
+from legroom.train_words import check_train_words
 from legroom.training.schedule_words import check_schedule
 from legroom.workloads import Workload, list_workloads
 from legroom.workloads.lines import number_lines
@@ -306,18 +307,56 @@ def train(
     plan: Path | str | None = None,
     settings: Mapping[str, Any] | None = None,
     target: str | None = None,
+    num_steps: int | None = None,
+    max_seconds: float | None = None,
+    evaluate_steps: int | None = None,
+    patience: int | None = None,
+    watch: str = "loss",
+    tolerance: float = 0.0,
+    checkpoint_seconds: float = 60.0,
+    checkpoint_steps: int | None = None,
+    tensorboard: bool = False,
+    allocator: str | None = None,
+    compile: bool = False,
+    channels_last: bool = False,
+    fused: bool = False,
     run: Run | None = None,
-    **more: Any,
+    **named: Any,
 ) -> TrainAnswer:
     """Train to the target or to the end, with the job's own settings, a plan's on top of them, then those given here.
 
-    `more` are fields of `records.Train`, such as max_seconds, patience or compile.
+    Any field of legroom.Settings may be given by name, as in train(job, batch_size=64, num_epochs=3);
+    `settings` takes the same as a mapping.
+    target: "score=0.97" or "loss=0.1" on the validation data; reaching it ends the run.
+    num_steps: length in updates, instead of epochs. max_seconds: budget of training and evaluating.
+    evaluate_steps: updates between evaluations; one an epoch where absent.
+    patience: evaluations without gain that end the run; watch: "loss" or "score"; tolerance: share it must gain by.
+    checkpoint_seconds, checkpoint_steps: how often to save. tensorboard: write its files too.
+    allocator: "expandable" or "default", on a GPU. compile, channels_last, fused: what makes steps faster.
+    run: where files go, and whether to resume: Run(out=..., resume=True).
     """
+    more: dict[str, Any] = {
+        "num_steps": num_steps,
+        "max_seconds": max_seconds,
+        "evaluate_steps": evaluate_steps,
+        "patience": patience,
+        "watch": watch,
+        "tolerance": tolerance,
+        "checkpoint_seconds": checkpoint_seconds,
+        "checkpoint_steps": checkpoint_steps,
+        "tensorboard": tensorboard,
+        "allocator": allocator,
+        "compile": compile,
+        "channels_last": channels_last,
+        "fused": fused,
+    }
+    settings = {**(settings or {}), **named}
+    check_train_words(settings, more)
     run = run or Run()
     address = address_of(job, options)
     place = choose_place(device, None, None)
     planned = _plan_for(address, Path(plan)) if plan else None
-    given = {**(_settings_of(planned) if planned else {}), **(settings or {})}
+    given = {**(_settings_of(planned) if planned else {}), **settings}
     check_schedule(Settings(**given).schedule)  # what is wrong is told before anything is started
     if wanted := lacks_to_train("num_devices", given.get("num_devices", 1)):
         raise UsageError(f"num_devices is {given['num_devices']}; it must be {wanted}")

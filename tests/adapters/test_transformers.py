@@ -212,8 +212,13 @@ def test_text_beside_tokens_is_dropped_before_collating():
 
 
 def test_text_stays_where_the_user_keeps_unused_columns():
-    job = gpt_job(collator=lambda rows: rows, arguments={"remove_unused_columns": False})
+    job = gpt_job(collate=lambda rows: rows, arguments={"remove_unused_columns": False})
     assert job.collate([{"text": "a"}]) == [{"text": "a"}]
+
+
+def test_collate_has_the_name_it_has_in_a_job():
+    with pytest.raises(UsageError, match=r"it is called collate, as in legroom\.Job"):
+        gpt_job(collator=lambda rows: rows)
 
 
 def test_collate_can_travel_to_a_new_process():

@@ -168,6 +168,14 @@ def ask(folder, *, resume=False, **more):
         ({"settings": {"num_workers": 100_000}}, "num_workers is 100000; it must be a whole number from 0 to"),
         ({"settings": {"num_devices": 8}}, "num_devices is 8; it must be 1: legroom does not train on several"),
         ({"plan": Path("no_such_plan.toml")}, "no_such_plan.toml"),
+        ({"batchsize": 64}, "train has no word 'batchsize'. Close to it: batch_size"),
+        ({"settings": {"learningrate": 1}}, "Close to it: learning_rate"),
+        ({"epochs": 3}, "train has no word 'epochs'. Close to it: num_epochs"),
+        ({"resume": True}, "Write run=legroom.api.Run(resume=...)"),
+        ({"num_steps": 0}, "num_steps is 0; it must be a whole number of at least 1"),
+        ({"max_seconds": -1}, "max_seconds is -1"),
+        ({"watch": "accuracy"}, "watch is 'accuracy'; it must be 'loss' or 'score'"),
+        ({"batch_size": 0}, "batch_size is 0"),
         ({"device": "tpu"}, "There is no device 'tpu'"),
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
@@ -177,6 +185,12 @@ def test_wrong_use_is_refused_with_a_way_forward(tmp_path, more, message):
         api.train("digits", run=api.Run(out=tmp_path, engine=FakeMachine()), **({"device": "cpu"} | more))
     assert message in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_settings_may_be_given_by_name(tmp_path):
+    answer = ask(tmp_path, batch_size=64, learning_rate=0.5, num_epochs=2, settings={"batch_size": 8, "seed": 7})
+    chosen = [answer.settings[name] for name in ("batch_size", "learning_rate", "num_epochs", "seed")]
+    assert chosen == [64, 0.5, 2, 7]
 
 
 def test_a_plan_for_another_job_is_refused(tmp_path):

@@ -39,7 +39,7 @@ def job() -> legroom.Job:
         make_model,
         train_data=lambda: make_data(200, seed=0),
         valid_data=lambda: make_data(40, seed=1),
-        collator=DataCollatorForLanguageModeling(make_tokenizer(), mlm=False),
+        collate=DataCollatorForLanguageModeling(make_tokenizer(), mlm=False),
         arguments={"per_device_train_batch_size": 4, "learning_rate": 1e-3, "num_train_epochs": 2, "weight_decay": 0.1},
         sample_size=lambda dataset, index: len(dataset[index]["input_ids"]),
     )

@@ -82,10 +82,13 @@ def open_loader(made: Any, name: str, sized: bool = True) -> Source:
     return Source(dataset=made.dataset, loader=made)
 
 
-def rebuild_loaders(train: Source, valid: Source | None) -> Callable[[Any, Settings], Iterable[Batch]] | None:
+def rebuild_loaders(
+    train: Source, valid: Source | None, collate: Callable[[list[Any]], Batch] | None
+) -> Callable[[Any, Settings], Iterable[Batch]] | None:
     """The user's loaders at other sizes, where a sampler or a second collate function would else be lost."""
     sources = [train] if valid is None else [train, valid]
-    if all(source.special_sampler is None and source.collate == train.collate for source in sources):
+    one_collate = collate is not None or all(source.collate == train.collate for source in sources)
+    if one_collate and all(source.special_sampler is None for source in sources):
         return None
 
     def loader(dataset: Any, settings: Settings) -> DataLoader[Any]:
@@ -98,7 +101,7 @@ def rebuild_loaders(train: Source, valid: Source | None) -> Callable[[Any, Setti
             shuffle=sampler is None and source is train and not isinstance(dataset, IterableDataset),
             num_workers=settings.num_workers,
             prefetch_factor=settings.prefetch_factor if settings.num_workers else None,
-            collate_fn=source.collate,
+            collate_fn=collate or source.collate,
         )
 
     return loader

@@ -70,7 +70,7 @@ def from_lightning(
         collate=collate or train.collate,
         num_samples=num_samples,
         sample_size=sample_size,
-        loader=loader or (None if collate else rebuild_loaders(train, valid)),
+        loader=loader or rebuild_loaders(train, valid, collate),
     )
 
 

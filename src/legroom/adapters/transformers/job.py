@@ -8,6 +8,7 @@ from legroom.adapters.transformers.arguments import read_arguments, read_setting
 from legroom.adapters.transformers.collate import make_collate
 from legroom.adapters.transformers.model import ModelLoss, make_adamw, prepare, refuse_other_optimizers
 from legroom.adapters.transformers.schedule import scheduler_of
+from legroom.errors import UsageError
 from legroom.job import Batch, Job, Score
 
 
@@ -16,21 +17,24 @@ def from_transformers(
     *,
     train_data: Callable[[], Any],
     valid_data: Callable[[], Any] | None = None,
-    collator: Callable[[list[Any]], Batch] | None = None,
+    collate: Callable[[list[Any]], Batch] | None = None,
     tokenizer: Any = None,
     arguments: Any = None,
     optimizer: Callable[[Any, float], Any] | None = None,
     score: Score | None = None,
     num_samples: int | None = None,
     sample_size: Callable[[Any, int], float] | None = None,
+    collator: None = None,
 ) -> Job:
     """A Job of a Transformers model.
 
     model: () -> PreTrainedModel, or any module that takes model(**batch) and returns an output with a loss.
-    collator: a data collator; where absent, DataCollatorWithPadding for a tokenizer, default_data_collator without.
+    collate: a data collator; where absent, DataCollatorWithPadding for a tokenizer, default_data_collator without.
     arguments: TrainingArguments, or a dict of its fields; what a dict leaves out is as the Trainer has it.
     optimizer: used in place of the Trainer's AdamW. The rest is as in legroom.Job.
     """
+    if collator is not None:
+        raise UsageError("from_transformers has no collator=; it is called collate, as in legroom.Job. Write collate=")
     fields = read_arguments(arguments)
     refuse_unsupported(fields)
     if optimizer is None:
@@ -45,7 +49,7 @@ def from_transformers(
         scheduler=scheduler_of(fields),
         score=score,
         baseline=read_settings(fields, lambda: _count(train_data, num_samples)),
-        collate=make_collate(collator, tokenizer, only_known),
+        collate=make_collate(collate, tokenizer, only_known),
         num_samples=num_samples,
         sample_size=sample_size,
     )

@@ -29,15 +29,13 @@ class ModelLoss:
 
     def __call__(self, model: Any, batch: Batch) -> tuple[torch.Tensor, Any] | torch.Tensor:
         if not isinstance(batch, Mapping):
-            raise JobRaised(
-                f"The collator returned a {type(batch).__name__}; legroom needs a mapping for model(**batch)"
-            )
+            raise JobRaised(f"collate returned a {type(batch).__name__}; legroom needs a mapping for model(**batch)")
         output = model(**self._known(model, batch))
         loss = output[0] if isinstance(output, tuple) else getattr(output, "loss", None)
         if loss is None:
             raise JobRaised(
                 f"The model returned no loss. It computes one where the batch has labels; this one has: "
-                f"{', '.join(map(str, batch))}. Let the data set or the collator add 'labels'"
+                f"{', '.join(map(str, batch))}. Let the data set or collate add 'labels'"
             )
         count = num_labels(model, batch)
         return loss if count is None else (loss, count)

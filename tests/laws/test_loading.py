@@ -57,6 +57,10 @@ def test_more_memory_never_allows_fewer_workers(seed):
     assert counts == sorted(counts)
 
 
+def test_memory_for_thousands_of_workers_is_not_told_as_so_many():
+    assert most_workers_in_memory(64e9, None, worker_bytes=2**23, batch_bytes=2**16, prefetch_factor=2) == 256
+
+
 def test_a_small_shm_limits_workers_where_memory_does_not():
     assert most_workers_in_memory(2**40, 64 * 2**20, worker_bytes=1, batch_bytes=40 * 2**20, prefetch_factor=2) == 0
 

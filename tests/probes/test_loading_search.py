@@ -228,7 +228,7 @@ def test_an_unpicklable_data_set_is_answered_without_workers(ask):
 
 
 def test_more_devices_need_more_workers_in_all_and_share_the_memory(ask):
-    loaders = FakeLoaders(prepare_seconds=0.04, step_seconds=0.01, num_cores=64)
+    loaders = FakeLoaders(prepare_seconds=0.04, step_seconds=0.01, num_cores=64, worker_bytes=2**28)
     one, four = ask(loaders), ask(loaders, num_devices=4)
     assert (one.num_workers, four.num_workers) == (4, 4)
     assert four.samples_per_second == pytest.approx(4 * one.samples_per_second, rel=0.03)
@@ -320,6 +320,19 @@ def test_the_chosen_setting_is_the_one_made_cold(ask):
     machine = FakeMachine(loaders=loaders)
     answer = ask(loaders, machine=machine)
     assert [r.lane.num_workers for r in machine.asked if isinstance(r, ReadCold)] == [answer.num_workers]
+
+
+@pytest.mark.parametrize("gain", [1.15, 1.0])
+def test_unpinned_memory_is_chosen_made_cold_and_told_where_it_is_faster_and_only_there(ask, gain):
+    loaders = FakeLoaders(prepare_seconds=0.1, step_seconds=1e-3, num_cores=4, storage_seconds=0.01, unpinned_gain=gain)
+    machine = FakeMachine(loaders=loaders)
+    answer = ask(loaders, machine=machine, device="cuda")
+    (cold,) = [r.lane for r in machine.asked if isinstance(r, ReadCold)]
+    assert (answer.num_workers, answer.prefetch_factor) == (cold.num_workers, cold.prefetch_factor)
+    assert answer.pin_memory == cold.pin_memory == (gain == 1.0)
+    seconds = loaders.batch_seconds(answer.num_workers) / gain
+    assert answer.samples_per_second == pytest.approx(answer.batch_size / seconds)
+    assert answer.shares["compute"] == pytest.approx(loaders.step_seconds / (seconds + 0.01), abs=0.001)
 
 
 @pytest.mark.parametrize("words", [{"batch_size": 0}, {"num_devices": 0}, {"precision": "fp12"}, {"rule": "guess"}])

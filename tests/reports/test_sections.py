@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from legroom.advisors.loading_thesis import by_memory
+from legroom.reports.console.loading import loading_rows
 from legroom.reports.sections import QUESTIONS, question_of, to_json
 from legroom.reports.sections.loading import section as loading_section
 from legroom.reports.sections.memory import section as memory_section
@@ -102,6 +103,22 @@ def test_the_knees_share_of_the_best_is_the_one_timed_whatever_the_law_foretells
 def test_loading_without_workers_is_not_told_as_if_none_were_enough(loading_answer):
     without = replace(loading_answer, num_workers=0, is_fed=True)
     assert to_json(without)["summary"].startswith("Loading without workers is enough: ")
+
+
+def test_unpinned_memory_is_drawn_where_it_was_chosen_and_only_there(loading_answer):
+    plain = {**loading_answer.points[3], "pin_memory": False, "samples_per_second": 345.0}
+    answer = replace(loading_answer, points=[plain, *loading_answer.points])
+    drawn = series(answer, "loading-rate", "with the step, 2 batches ahead")
+    assert drawn[4] == 350.0
+    assert series(replace(answer, pin_memory=False), "loading-rate", "with the step, 2 batches ahead")[4] == 345.0
+
+
+def test_memory_that_holds_more_workers_than_anyone_starts_is_told_as_no_limit(loading_answer):
+    few, many = ([{"batch_size": 32, "max_workers": num}, {"batch_size": 64, "max_workers": num}] for num in (16, 256))
+    told = {row[0]: row[1:] for row in loading_rows(replace(loading_answer, workers_by_memory=few))}
+    assert told["memory allows"] == ("16 workers", "by batch: 16 at 64")
+    told = {row[0]: row[1:] for row in loading_rows(replace(loading_answer, workers_by_memory=many))}
+    assert told["memory allows"] == ("all worth trying", "256 workers fit, at batches up to 64")
 
 
 def test_a_law_of_one_count_is_no_line(loading_answer):

@@ -42,6 +42,7 @@ class LoadingAnswer(Answer):
     shares: dict[str, float]
     """Of a batch's time: compute, preparation, storage."""
     max_workers_by_memory: int
+    """At most 256, the most that are ever tried."""
     workers_by_memory: list[dict[str, int]]
     """The most workers that fit for larger batches (table 3.1 of A. Tripathi, 2019, for this machine)."""
     worker_bytes: int
@@ -95,7 +96,7 @@ def advise_loading(logbook: Logbook, question: LoadingQuestion) -> LoadingAnswer
         num_devices=question.num_devices,
         num_workers=chosen.num_workers,
         prefetch_factor=chosen.prefetch_factor,
-        pin_memory=question.device != "cpu" and seen.pinning_pays,
+        pin_memory=question.device != "cpu" and chosen.pin_memory,
         persistent_workers=parallel,
         range=(min(close), max(close)),
         samples_per_second=_all_devices(seen, law, question),

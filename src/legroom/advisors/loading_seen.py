@@ -1,11 +1,11 @@
 """What a logbook holds about loading, read back as one set of evidence."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from legroom.errors import NothingMeasured
-from legroom.laws.loading import ENOUGH, LoaderLaw, core_ceiling, fit_loader_law, most_workers_in_memory
-from legroom.laws.race import join_rounds, pick_cheapest
+from legroom.laws.loading import LoaderLaw, core_ceiling, fit_loader_law, most_workers_in_memory
+from legroom.laws.race import choose_loader, join_rounds
 from legroom.records import ColdRead, Entry, Lane, LaneRate, LoaderRates, LoadingQuestion, RaceLoaders
 
 
@@ -27,19 +27,14 @@ class Evidence:
         return max(self.step.samples_per_second, *self.rates.values())
 
     @property
-    def pinning_pays(self) -> bool:
-        """Whether pinned memory is no slower than plain memory, where both were raced."""
-        plain = self.rates.get(replace(self.chosen, pin_memory=False), 0.0)
-        return self.rates[self.chosen] >= ENOUGH * plain
+    def repeats_samples(self) -> bool:
+        """Whether every worker of an iterable data set gives all samples."""
+        return any(rate.repeats_samples for rate in [*self.load.values(), *self.together])
 
     @property
     def chosen(self) -> Lane:
-        """The cheapest within 2 % of the best; left-alone BLAS threads and unpinned memory are only compared."""
-        ours = {lane: rate for lane, rate in self.rates.items() if lane.blas_threads == 1 and lane.pin_memory}
-        if any(rate.repeats_samples for rate in [*self.load.values(), *self.together]):
-            # A second worker would only repeat what the first gives.
-            ours = {lane: rate for lane, rate in ours.items() if lane.num_workers <= 1} or ours
-        return pick_cheapest(ours, cost=lambda lane: (lane.num_workers, lane.prefetch_factor))
+        """The lane to use, as the search chose it: rate, shares and settings of the answer are all its own."""
+        return choose_loader(self.rates, repeats_samples=self.repeats_samples)
 
 
 def evidence_of(entries: Sequence[Entry], question: LoadingQuestion) -> Evidence:

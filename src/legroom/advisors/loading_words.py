@@ -54,7 +54,7 @@ def loading_notes(seen: Evidence, question: LoadingQuestion) -> Iterable[str]:
     for failed in _unlike(seen.failed):
         way = ". Define at the top of a module what the data set holds" if failed.outcome == "unpicklable" else ""
         yield f"{_workers(failed.lane.num_workers)} could not run: {failed.reason}{way}"
-    if any(one.repeats_samples for one in [*seen.load.values(), *seen.together]):
+    if seen.repeats_samples:
         yield (
             "Every worker of this iterable data set gives all samples, so an epoch repeats each as often as there are "
             "workers. Split them by torch.utils.data.get_worker_info() before using more than one"

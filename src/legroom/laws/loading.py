@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 MOST_WORKERS = 256
+"""More are never tried, nor said to fit: beyond them only processes are added."""
 WORKER_BYTES = 2**25
 """What a worker is taken to hold where none could be looked at."""
 ROOM_SHARE = 0.85
@@ -107,7 +108,8 @@ def most_workers_in_memory(
 ) -> int:
     """The most workers that host memory and /dev/shm hold: W (worker + prefetch * batch) <= memory.
 
-    Every batch that waits lies in shared memory, which is host memory too. Of /dev/shm 85 % are filled.
+    Every batch that waits lies in shared memory, which is host memory too. Of /dev/shm 85 % are filled. Never more than
+    256: memory for thousands says nothing about workers.
 
     >>> most_workers_in_memory(8 * 2**30, 128 * 2**20, worker_bytes=2**28, batch_bytes=2**24, prefetch_factor=2)
     2
@@ -115,7 +117,7 @@ def most_workers_in_memory(
     waiting = prefetch_factor * batch_bytes
     by_memory = int(available_bytes / max(1.0, worker_bytes + waiting))
     by_shm = by_memory if shm_bytes is None else int(_ahead_bytes(shm_bytes, batch_bytes) / max(1.0, waiting))
-    return max(0, min(by_memory, by_shm))
+    return max(0, min(by_memory, by_shm, MOST_WORKERS))
 
 
 def _ahead_bytes(shm_bytes: float, batch_bytes: float) -> float:

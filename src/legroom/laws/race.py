@@ -3,11 +3,27 @@
 import math
 import statistics
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from legroom.laws.loading import ENOUGH
 
 K = TypeVar("K", bound=Hashable)
+
+
+class LoaderSettings(Hashable, Protocol):
+    """What a loader's cost depends on."""
+
+    @property
+    def num_workers(self) -> int: ...
+    @property
+    def prefetch_factor(self) -> int: ...
+    @property
+    def blas_threads(self) -> int | None: ...
+    @property
+    def pin_memory(self) -> bool: ...
+
+
+L = TypeVar("L", bound=LoaderSettings)
 NUM_SWEEPS = 50
 """Of the least squares, settings and paces in turn: where rounds share one setting of two, each halves what is left."""
 
@@ -49,3 +65,20 @@ def pick_cheapest(rates: Mapping[K, float], cost: Callable[[K], Any], enough: fl
     """
     best = max(rates.values())
     return min((setting for setting, rate in rates.items() if rate >= enough * best), key=cost)
+
+
+def loader_cost(lane: LoaderSettings) -> tuple[int, int, bool, bool]:
+    """What a loader costs: processes first, then batches held, then settings that are not ours."""
+    return lane.num_workers, lane.prefetch_factor, lane.blas_threads is None, not lane.pin_memory
+
+
+def choose_loader(rates: Mapping[L, float], *, repeats_samples: bool) -> L:
+    """The loader to use: the cheapest within 2 % of the best. Search and advice both choose by this.
+
+    BLAS threads left alone are raced for a note only; where every worker gives all samples, a second one would only
+    repeat what the first gives.
+    """
+    usable = {lane: rate for lane, rate in rates.items() if lane.blas_threads is not None}
+    if repeats_samples:
+        usable = {lane: rate for lane, rate in usable.items() if lane.num_workers <= 1} or usable
+    return pick_cheapest(usable, cost=loader_cost)

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from legroom.laws.loading import ENOUGH, WORKER_BYTES
+from legroom.laws.race import loader_cost
 from legroom.probes.loading_counts import LARGER
 from legroom.probes.loading_parts import Parts
-from legroom.probes.loading_races import Races, cost
+from legroom.probes.loading_races import Races
 from legroom.records import Lane
 
 SETTLED = 0.93
@@ -37,7 +38,7 @@ def _rivals(chosen: Lane, is_fed: bool, races: Races) -> list[Lane]:
     rates = races.rates()
     rivals = sorted(rates, key=lambda lane: rates[lane], reverse=True)
     close = [lane for lane in rivals if lane != chosen and rates[lane] >= SETTLED * max(rates.values())]
-    return [lane for lane in close if cost(lane) < cost(chosen) or not is_fed][:2]
+    return [lane for lane in close if loader_cost(lane) < loader_cost(chosen) or not is_fed][:2]
 
 
 def _variants(chosen: Lane, parts: Parts, races: Races) -> list[Lane]:

@@ -4,7 +4,7 @@ import statistics
 
 from legroom.errors import JobError, OutOfMemory
 from legroom.laws.loading import MOST_WORKERS
-from legroom.laws.race import join_rounds, pick_cheapest
+from legroom.laws.race import choose_loader, join_rounds
 from legroom.probes.session import Session
 from legroom.records import Lane, LoaderRates, LoadingQuestion, RaceLoaders
 
@@ -25,6 +25,7 @@ class Races:
         """Of all races with the step: samples per second of each lane."""
         self.doubt = 0.0
         """By how much turns of one setting differed in the last race, as a share."""
+        self.repeats_samples = False
         self.most_workers = MOST_WORKERS
         """So far none that failed had as few."""
 
@@ -41,6 +42,7 @@ class Races:
         """What each lane did; one that failed is the end of all with as many workers."""
         request = self.question.race(what, lanes, num_rounds=num_rounds, window_seconds=self.window, keep=True)  # type: ignore[arg-type]
         found = ask_race(self.session, request)
+        self.repeats_samples |= any(rate.repeats_samples for rate in found.lanes)
         failed = [rate.lane.num_workers for rate in found.lanes if rate.outcome != "measured"]
         self.most_workers = max(0, min([self.most_workers, *(num - 1 for num in failed)]))
         return found
@@ -50,13 +52,8 @@ class Races:
         return join_rounds(self.rounds)
 
     def chosen(self) -> Lane:
-        """The cheapest lane within 2 % of the best so far."""
-        return pick_cheapest(self.rates(), cost=cost)
-
-
-def cost(lane: Lane) -> tuple[int, int, bool, bool]:
-    """What a lane costs: processes first, then batches held, then settings that are not ours."""
-    return lane.num_workers, lane.prefetch_factor, lane.blas_threads is None, not lane.pin_memory
+        """The lane to use, by what ran so far."""
+        return choose_loader(self.rates(), repeats_samples=self.repeats_samples)
 
 
 def ask_race(session: Session, request: RaceLoaders) -> LoaderRates:

@@ -41,6 +41,8 @@ class FakeLoaders:
     picklable: bool = True
     ahead_gain: float = 1.0
     """Speed-up by twice the batches ahead."""
+    unpinned_gain: float = 1.0
+    """Speed-up by memory that is not pinned."""
     noise: float = 0.0
     """Largest relative error of a round."""
     seed: int = 0
@@ -79,6 +81,8 @@ class FakeLoaders:
         seconds = by_kind.get(request.what, self.batch_seconds(lane.num_workers))
         if lane.prefetch_factor > 2:
             seconds /= self.ahead_gain
+        if not lane.pin_memory:
+            seconds /= self.unpinned_gain
         taking, pinning = (self.main_seconds, self.pin_seconds) if lane.num_workers else (0.0, 0.0)
         rounds = [seconds * (1 + self._random.uniform(-self.noise, self.noise)) for _ in range(request.num_rounds)]
         return LaneRate(

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from legroom.advisors.loading import LoadingAnswer
+from legroom.laws.loading import MOST_WORKERS
 from legroom.reports.console.layout import Row, print_remarks, print_rows, print_title
 from legroom.units import format_bytes, format_seconds
 
@@ -31,7 +32,7 @@ def loading_rows(answer: LoadingAnswer) -> Iterable[Row]:
     """The answer in rows."""
     yield "workers", f"{answer.num_workers}", answer.recommendations[0].because
     if answer.num_workers:
-        pinned = ", pinned memory" if answer.pin_memory else ""
+        pinned = "" if answer.device == "cpu" else ", pinned memory" if answer.pin_memory else ", memory not pinned"
         yield "batches ahead", f"{answer.prefetch_factor} a worker", f"persistent workers{pinned}"
     yield "bound by", answer.bound_by, ", ".join(f"{name} {share:.0%}" for name, share in _by_size(answer))
     parts = answer.batch_seconds
@@ -44,8 +45,20 @@ def loading_rows(answer: LoadingAnswer) -> Iterable[Row]:
         yield "reads", format_bytes(answer.read_bytes_per_sample), reached
     held = f"{format_bytes(answer.worker_bytes)} a worker, {format_bytes(answer.shared_bytes)} waiting in /dev/shm"
     yield "memory", format_bytes(answer.num_workers * answer.worker_bytes + answer.shared_bytes), held
+    yield _allowed(answer)
+
+
+def _allowed(answer: LoadingAnswer) -> Row:
+    """How many workers memory holds, where it holds fewer than anyone would start."""
+    largest = answer.workers_by_memory[-1]
+    if largest["max_workers"] >= MOST_WORKERS:
+        return (
+            "memory allows",
+            "all worth trying",
+            f"{MOST_WORKERS} workers fit, at batches up to {largest['batch_size']:,}",
+        )
     table = ", ".join(f"{row['max_workers']} at {row['batch_size']:,}" for row in answer.workers_by_memory[1:])
-    yield "memory allows", f"{answer.max_workers_by_memory} workers", f"by batch: {table}"
+    return "memory allows", f"{answer.max_workers_by_memory} workers", f"by batch: {table}"
 
 
 def _by_size(answer: LoadingAnswer) -> list[tuple[str, float]]:

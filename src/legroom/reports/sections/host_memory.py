@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from legroom.advisors.loading import LoadingAnswer
 from legroom.advisors.loading_thesis import HOST_BYTES
-from legroom.laws.loading import most_workers_in_memory
+from legroom.laws.loading import MOST_WORKERS, most_workers_in_memory
 from legroom.reports.sections.base import Axis, Column, Figure, Series, Table
 from legroom.reports.sections.epochs import epoch_label, epoch_seconds
 from legroom.units import format_bytes
@@ -37,14 +37,15 @@ def _cold_rate(one: LoadingAnswer) -> float:
 
 
 def workers_by_memory(answer: LoadingAnswer) -> Iterable[Table]:
-    """The most workers by batch and host memory (the thesis' table 3.1)."""
+    """The most workers by batch and host memory (the thesis' table 3.1), where any host holds fewer than are tried."""
     rows = [[row["batch_size"], row["max_workers"]] for row in answer.workers_by_memory]
     columns = [Column(label="batch size"), Column(label="most workers here")]
     if answer.batch_bytes:
         columns += [Column(label=format_bytes(size)) for size in HOST_BYTES]
         rows = [[*row, *_most_workers(answer, row[0] / answer.batch_size)] for row in rows]
-    if rows:
-        yield Table(name="loading-memory", title="The most workers that host memory holds", columns=columns, rows=rows)
+    if any(num < MOST_WORKERS for row in rows for num in row[1:]):
+        title = f"The most workers that host memory holds, up to {MOST_WORKERS}"
+        yield Table(name="loading-memory", title=title, columns=columns, rows=rows)
 
 
 def _most_workers(answer: LoadingAnswer, factor: float) -> list[int]:

@@ -41,11 +41,12 @@ def _summary(answer: LoadingAnswer) -> str:
 
 
 def _plain(answer: LoadingAnswer) -> list[dict[str, Any]]:
-    """The points that differ in workers and prefetch alone."""
+    """The points that differ in workers and prefetch alone; where memory was pinned and not, the one as chosen."""
+    as_chosen_last = sorted(answer.points, key=lambda point: point["pin_memory"] == answer.pin_memory)
     points = {
         (point["num_workers"], point["prefetch_factor"]): point
-        for point in answer.points
-        if point["blas_threads"] == 1 and point["pin_memory"]
+        for point in as_chosen_last
+        if point["blas_threads"] == 1
     }
     return [points[setting] for setting in sorted(points)]
 

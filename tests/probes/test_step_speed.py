@@ -1,8 +1,11 @@
 """The child's side of `legroom speed`: real steps, in this process."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 
 import legroom
 from legroom.job import address_of
@@ -52,7 +55,7 @@ def words():
     return legroom.Job(
         model=lambda: nn.EmbeddingBag(10, 4),
         train_data=lambda: [torch.zeros(length, dtype=torch.long) for length in lengths],
-        collate=lambda samples: nn.utils.rnn.pad_sequence(samples, batch_first=True),
+        collate=lambda samples: pad_sequence(samples, batch_first=True),
         loss=lambda model, batch: model(batch).mean(),
         optimizer=lambda model, rate: torch.optim.SGD(model.parameters(), rate),
     )
@@ -88,6 +91,26 @@ def test_batches_of_like_length_hold_less_padding():
     seen = measure_padding(MeasurePadding(batch_size=10), Bench(address_of(words)))
     assert seen.sample_bytes <= seen.bucketed_bytes < 0.5 * seen.shuffled_bytes
     assert seen.sample_bytes <= seen.budget_bytes <= seen.shuffled_bytes
+
+
+def bert_like():
+    """Sentences of 14 and of 100 words, half of each; the mask and the types of words are made by the collation."""
+
+    def collate(samples):
+        ids = pad_sequence([torch.tensor(sample["input_ids"]) for sample in samples], batch_first=True)
+        labels = torch.tensor([sample["label"] for sample in samples])
+        return {"input_ids": ids, "attention_mask": (ids > 0).long(), "token_type_ids": 0 * ids, "labels": labels}
+
+    data = [{"input_ids": [1] * (14 if place % 2 else 100), "label": place % 2} for place in range(200)]
+    return replace(words(), train_data=lambda: data, collate=collate, sample_size=None)
+
+
+def test_padding_is_a_share_of_words_however_many_tensors_hold_a_place_for_each():
+    seen = measure_padding(MeasurePadding(batch_size=64), Bench(address_of(bert_like)))
+    assert seen.share == pytest.approx(0.43, abs=0.03)  # a batch has 100 places for (14 + 100) / 2 words
+    num_words = seen.num_places // 3
+    assert seen.num_shuffled_places == 3 * 100 * seen.num_samples
+    assert seen.sample_bytes == 8 * (3 * num_words + seen.num_samples)
 
 
 def test_uneven_samples_are_timed_as_a_run_draws_them():

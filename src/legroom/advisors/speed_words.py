@@ -81,9 +81,8 @@ def padding_note(padding: PaddingSeen | None, law: SpeedLaw, batch_size: int) ->
     """How much of the batches is padding, and what other ways to batch would save."""
     if padding is None:
         return
-    share = 1 - padding.sample_bytes / padding.shuffled_bytes
-    if share < LITTLE_PADDING:
-        yield "Samples differ in length, but batches hold no padding"
+    if padding.share < LITTLE_PADDING:
+        yield "Samples differ in length, but batches hold no padding that depends on it"
         return
     fixed = max(law.floor_seconds, law.host_seconds)
     work = 1 - fixed / max(law.curve(batch_size), fixed)
@@ -93,8 +92,8 @@ def padding_note(padding: PaddingSeen | None, law: SpeedLaw, batch_size: int) ->
     }
     words = " and ".join(f"{name} {value:.0%}" for name, value in saved.items())
     yield (
-        f"{share:.0%} of a random batch of {batch_size:,} is padding. Of its bytes {words} would save; of its time "
-        f"about {work:.0%} goes with the bytes, so about {work * max(saved.values()):.0%} at best"
+        f"{padding.share:.0%} of a random batch of {batch_size:,} is padding. Of its bytes {words} would save; of its "
+        f"time about {work:.0%} goes with the bytes, so about {work * max(saved.values()):.0%} at best"
     )
 
 

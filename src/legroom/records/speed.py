@@ -119,13 +119,24 @@ class PaddingSeen:
     kind: Literal["padding_seen"] = "padding_seen"
     num_samples: int
     sample_bytes: int
-    """Without any padding."""
+    """Without any padding: collated, each with samples as long as itself."""
     shuffled_bytes: int
     """In batches drawn at random."""
     bucketed_bytes: int
     """In batches of neighbours by length."""
     budget_bytes: int
     """In batches filled up to a budget of bytes, neighbours by length."""
+    num_places: int = 0
+    """Elements of the tensors that grow with a sample's length, without padding; 0 where none grows."""
+    num_shuffled_places: int = 0
+    """Of the same tensors, in batches drawn at random."""
+
+    @property
+    def share(self) -> float:
+        """Of the places in a random batch, those that hold padding; of its bytes where nobody counted places."""
+        if self.num_shuffled_places:
+            return 1 - self.num_places / self.num_shuffled_places
+        return 1 - self.sample_bytes / self.shuffled_bytes
 
 
 KEPT_SHARE = 0.15

@@ -16,6 +16,7 @@ from legroom.plan_file import read_plan, write_plan
 from legroom.records import StepPeaks
 from legroom.reports.console.plan import print_plan
 from legroom.reports.page import gather_page
+from legroom.reports.sections.plan import section as plan_section
 from legroom.testing import FakeLoaders, FakeMachine, FakeSteps
 
 SETTINGS = Settings(batch_size=48, accumulation_steps=2, learning_rate=0.3, clip_norm=1.5, seed=7)
@@ -225,6 +226,14 @@ def test_answers_from_before_the_jobs_file_changed_are_told_and_left_alone(tmp_p
     assert any("speed" in note and "before the job's file changed" in note for note in answer.notes)
 
 
+def test_an_epoch_keeps_ten_updates_however_large_the_knee(tmp_path):
+    machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 0.01 + 1e-5 * size), num_samples=1000)
+    knee = api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine)).knee_batch_size
+    answer = ask_plan(tmp_path, machine)
+    assert knee > answer.batch_size == 100
+    assert "a tenth of the data set" in item(answer, "batch_size").because
+
+
 def test_a_batch_already_past_the_knee_is_kept(tmp_path):
     machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 0.0001 * size))
     api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine))
@@ -258,3 +267,5 @@ def test_a_terminal_tells_what_was_not_measured_in_one_line(tmp_path):
         line for line in lines if line.startswith("Kept as the job has them, not measured: ")
     ]
     assert sum("learning_rate" in line for line in lines) == 1
+    (table,) = plan_section(answer).tables
+    assert [row[0] for row in table.rows if "not measured" in row[3]] == ["the rest"]

@@ -72,6 +72,24 @@ def test_every_question_has_a_section_that_opens_with_its_sentence(folder, answe
     assert page.count("planted, 4 cores, Planted GPU") == 2
 
 
+@pytest.mark.parametrize(
+    ("job", "name"),
+    [
+        ("/home/me/work/train.py:job", "train.py"),
+        ("/home/me/work/train.py:small", "train.py:small"),
+        ("package.module:job", "package.module:job"),
+        ("digits", "digits"),
+    ],
+)
+def test_the_title_is_the_jobs_short_name_and_the_address_stands_below(tmp_path, plan_answer, job, name):
+    save_answer(tmp_path, replace(plan_answer, job=job))
+    page = write_page(tmp_path).read_text()
+    assert f"<title>{name} - legroom</title>" in page
+    assert f"<h1>{name}</h1>" in page
+    assert (job in page) is True
+    assert (f'<p class="address">{job}</p>' in page) is (name != job)
+
+
 def test_report_writes_the_same_page_without_torch(folder):
     before = (folder / "report.html").read_bytes()
     (folder / "report.html").unlink()

@@ -142,3 +142,28 @@ def test_a_narrow_screen_scrolls_in_one_direction_only(open_page, nasty_folder):
     page, said = open_page(nasty_folder / "report.html", scheme="dark", width=390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert said == []
+
+
+def test_no_control_of_a_figure_leads_to_a_service_elsewhere(open_page, folder):
+    page, said = open_page(folder / "report.html")
+    page.context.on("page", lambda other: said.append(f"opened {other.url}"))
+    page.locator("#figure-memory-peaks").hover()
+    controls = page.locator("#figure-memory-peaks .modebar-btn")
+    titles = controls.evaluate_all("all => all.map(one => one.dataset.title)")
+    assert titles == ["Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
+    for place in range(1, len(titles)):
+        controls.nth(place).click()
+    assert page.locator("a[href^=http], [class*=cloud]").count() == 0
+    assert page.evaluate("[...document.querySelectorAll('.plot')].every(one => !one._context.plotlyServerURL)")
+    assert said == []
+
+
+def test_a_narrow_screen_shows_facts_and_the_plans_reasons_whole(open_page, folder, train_answer):
+    save_answer(folder, replace(train_answer, checkpoint=f"/home/{'long/' * 30}checkpoint.pt"))
+    write_page(folder)
+    page, said = open_page(folder / "report.html", width=400)
+    right = "all => Math.max(...all.map(one => one.getBoundingClientRect().right))"
+    assert page.locator("#table-plan-settings td").evaluate_all(right) <= 400
+    widths = "all => Math.max(...all.map(one => one.parentElement.scrollWidth))"
+    assert page.locator("#table-plan-settings, .facts").evaluate_all(widths) <= 400 - 2 * 20
+    assert said == []

@@ -176,3 +176,9 @@ def test_most_workers_grow_with_host_memory_and_fall_with_the_batch(loading_answ
 
 def test_the_time_of_an_epoch_lies_between_two_evaluations(train_answer):
     assert series(train_answer, "train-epochs", "epoch") == {1.0: pytest.approx(1.0)}
+
+
+def test_the_law_of_memory_is_drawn_only_as_far_as_what_was_measured_stays_in_sight(memory_answer):
+    most = memory_answer.max_batch_size
+    near, far = (replace(memory_answer, range=(most, high)) for high in (most + 10, 10**7))
+    assert [max(series(answer, "memory-peaks", "law")) for answer in (near, far)] == [most + 10, 2 * most]

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from legroom.advisors.memory import MemoryAnswer
 from legroom.advisors.speed import SpeedAnswer
 from legroom.job import Settings
-from legroom.laws.memory import split_batch
+from legroom.laws.memory import UNBOUNDED, split_batch
 from legroom.plan import Recommendation
 from legroom.units import format_bytes
 
 MULTIPLE = 16
 """Of the job's own batch: larger ones are not proved while nobody has timed whether they pay."""
+FEWEST_UPDATES = 10
+"""Of an epoch: with fewer the knee's time for a sample is saved, and hardly anything is learned in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ def recommend_batch(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer
     limit = min(memory.range[0], memory.data_limit or memory.range[0])
     wanted = baseline.batch_size * baseline.accumulation_steps
     knee = speed.knee_batch_size if speed else 0
-    reach = min(limit, max(knee, baseline.batch_size))
+    reach = min(limit, max(min(knee, _learns(memory)), baseline.batch_size))
     size, steps = (reach, 1) if wanted <= reach else split_batch(wanted, reach)
     because = _because(baseline, memory, speed, limit, size, steps)
     evidence = [*(["step_times"] if speed else []), *memory.recommendations[0].evidence]
@@ -54,6 +56,11 @@ def recommend_batch(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer
         Recommendation(name="batch_size", value=size, range=span, because=because, evidence=evidence),
         Recommendation(name="accumulation_steps", value=steps, range=None, because=passes, evidence=evidence),
     ]
+
+
+def _learns(memory: MemoryAnswer) -> int:
+    """The largest batch that leaves an epoch some updates."""
+    return UNBOUNDED if memory.data_limit is None else max(1, memory.data_limit // FEWEST_UPDATES)
 
 
 def _because(
@@ -70,6 +77,8 @@ def _because(
     knee, why = speed.knee_batch_size, speed.recommendations[0].because
     if knee <= own:
         return f"the job's own; it is already past the knee of {knee:,}, {why}"
+    if knee > size < limit:
+        return f"a tenth of the data set, so that an epoch keeps {FEWEST_UPDATES} updates; the knee is {knee:,}, {why}"
     if knee > limit:
         return f"the most {found} to fit {budget}; the knee is {knee:,}, {why}"
     return f"{why}; {found} to fit {budget}"

@@ -38,7 +38,8 @@ function axisOf(axis, scale, values, room) {
     return { ...made, type: "log", tick0: 0, dtick: Math.log10(2) * Math.max(1, Math.ceil(doublings / room)), tickformat: ",~r" };
   }
   const few = !axis.unit && values.every(Number.isInteger) && Math.max(...values) <= 12;
-  const format = axis.unit === "share" ? ".0%" : ",~r";
+  const millions = !axis.unit && Math.max(...values) >= 1e6;  // written out, they would run into each other
+  const format = axis.unit === "share" ? ".0%" : millions ? "~s" : ",~r";
   return { ...made, rangemode: "tozero", tickformat: format, nticks: room, tickangle: 0, dtick: few ? 1 : undefined };
 }
 
@@ -96,7 +97,9 @@ function draw(figure) {
     modebar: { bgcolor: "transparent", color: colour("rule"), activecolor: colour("quiet") },
   };
   const traces = figure.series.map((series, place) => traceOf(series, place, figure, scales));
-  const config = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+  // plotly would offer to upload the chart to its makers' service
+  const nowhere = { showSendToCloud: false, plotlyServerURL: "", showLink: false };
+  const config = { ...nowhere, displaylogo: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
   return Plotly.react("figure-" + figure.name, traces, layout, config);
 }
 

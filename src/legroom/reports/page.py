@@ -41,6 +41,8 @@ class Page:
     """All that the page shows."""
 
     job: str
+    name: str
+    """The job as a title: a file without its folders."""
     sections: list[PageSection]
     notes: list[str]
 
@@ -58,7 +60,20 @@ def gather_page(folder: Path) -> Page:
     by_question = [[saved for saved in answers if saved.question is question] for question in QUESTIONS]
     newer = _newer_than_plan(answers)
     sections = [_section(same, newer if same[0].question.name == "plan" else "") for same in by_question if same]
-    return Page(job=answers[0].answer.job, sections=sections, notes=notes)
+    job = answers[0].answer.job
+    return Page(job=job, name=short_name(job), sections=sections, notes=notes)
+
+
+def short_name(job: str) -> str:
+    """A job's address without the folders of its file.
+
+    >>> short_name("/home/me/train.py:job"), short_name("/home/me/train.py:small"), short_name("digits")
+    ('train.py', 'train.py:small', 'digits')
+    """
+    where, _, function = job.rpartition(":")
+    if not where.endswith(".py"):
+        return job
+    return Path(where).name + (f":{function}" if function != "job" else "")
 
 
 def _newer_than_plan(answers: Sequence[SavedAnswer]) -> str:

@@ -56,6 +56,8 @@ class Column:
 
     label: str
     unit: Unit = ""
+    sentences: bool = False
+    """Whether it holds sentences, which a narrow page gives a line of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

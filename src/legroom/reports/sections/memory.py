@@ -7,6 +7,8 @@ from legroom.reports.console.memory import memory_rows
 from legroom.reports.sections.base import Axis, Column, Figure, Mark, Section, Series, Table
 from legroom.units import exact_bytes, format_bytes
 
+IN_SIGHT = 2
+"""Times the largest batch: drawn further, the law would press all that was measured into a corner."""
 PHASES = ("data", "forward", "backward", "update", "evaluation", "reserved")
 
 
@@ -79,8 +81,9 @@ def _tried(answer: MemoryAnswer) -> Iterable[Series]:
 
 
 def _line(answer: MemoryAnswer) -> Series:
-    """The highest line of the law at the batch found, as far as it was asked about."""
-    ends = [0, max(answer.max_batch_size, answer.range[1])]
+    """The highest line of the law at the batch found, to where it meets the budget unless that is out of sight."""
+    largest, meets = answer.max_batch_size, answer.range[1]
+    ends = [0, max(largest, meets) if meets <= IN_SIGHT * largest else IN_SIGHT * largest]
     peaks: list[float | None] = [answer.fixed_bytes + answer.bytes_per_sample * size for size in ends]
     return Series(name="law", x=list(ends), y=peaks, style="dashes")
 

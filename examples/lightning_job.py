@@ -29,18 +29,20 @@ class PictureClassifier(pl.LightningModule):
     def training_step(self, batch, batch_idx):
         images, labels = batch
         loss = nn.functional.cross_entropy(self.layers(images), labels)
-        self.log("train_loss", loss)  # harmless: legroom runs the module without a Trainer, and keeps no log
+        self.log("train_loss", loss)  # harmless: legroom runs the module without a Trainer, and keeps no training log
         return loss
 
     def validation_step(self, batch, batch_idx):
         images, labels = batch
-        loss = nn.functional.cross_entropy(self.layers(images), labels)
-        self.log("val_loss", loss)
+        guesses = self.layers(images)
+        loss = nn.functional.cross_entropy(guesses, labels)
+        self.log("val_acc", (guesses.argmax(1) == labels).float().mean())  # the score, see below
         return loss  # returned, so that legroom need not run training_step again to know it
 
     def configure_optimizers(self):
-        # legroom reads today's rate from here, and scales it; the ratio between groups stays.
-        return torch.optim.SGD(self.parameters(), lr=self.hparams.lr, momentum=0.9)
+        # legroom reads today's rate from here; another rate scales the whole schedule, the ratio between groups stays.
+        optimizer = torch.optim.SGD(self.parameters(), lr=self.hparams.lr, momentum=0.9)
+        return [optimizer], [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=self.trainer.max_epochs)]
 
 
 class Pictures(pl.LightningDataModule):
@@ -58,16 +60,12 @@ class Pictures(pl.LightningDataModule):
         return DataLoader(self.valid_set, batch_size=32)
 
 
-def count_correct(module, batch):
-    images, labels = batch
-    return (module.layers(images).argmax(1) == labels).sum(), len(labels)
-
-
 def job() -> legroom.Job:
     return from_lightning(
         PictureClassifier,  # the class is a function that makes one; write a lambda where it takes arguments
         data=Pictures,
         # What you give to Trainer(...) today. trainer_arguments(settings) gives you tomorrow's.
         arguments={"max_epochs": 5, "gradient_clip_val": 1.0},
-        score=legroom.Score(count_correct, goal="max"),
+        score="val_acc",  # a metric that validation_step logs; or a legroom.Score
+        goal="max",
     )

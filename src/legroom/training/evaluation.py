@@ -29,7 +29,7 @@ def evaluate(job: Job, model: Any, batches: Iterable[Batch], device: torch.devic
     # Sums stay on the device until the end: reading them each batch would wait for it each batch.
     wide = torch.float32 if device.type == "mps" else torch.float64  # counts of tokens outgrow fp32's 24 bits
     sums = [torch.zeros((), device=device, dtype=wide) for _ in range(4)]
-    with _evaluation_mode(model):
+    with evaluation_mode(model):
         for batch in batches:
             moved = move(batch, device)
             with autocast(device, precision):
@@ -45,7 +45,8 @@ def evaluate(job: Job, model: Any, batches: Iterable[Batch], device: torch.devic
 
 
 @contextmanager
-def _evaluation_mode(model: Any) -> Iterator[None]:
+def evaluation_mode(model: Any) -> Iterator[None]:
+    """Every part of the model in evaluation mode; each gets its own mode back."""
     # Module by module, because a job may keep a frozen part in evaluation mode while the rest trains.
     modes = [(module, module.training) for module in model.modules()]
     model.eval()

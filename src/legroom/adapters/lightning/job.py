@@ -4,11 +4,12 @@ import dataclasses
 import functools
 import gc
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from legroom.adapters.lightning.data import Source, open_hooks, open_loader, rebuild_loaders
+from legroom.adapters.lightning.logged import logged_score
 from legroom.adapters.lightning.module import build, run_step
 from legroom.adapters.lightning.optimizer import configured_optimizer, rate_of_today, schedulers_in, single_optimizer
 from legroom.adapters.lightning.package import need_lightning
@@ -37,7 +38,8 @@ def from_lightning(
     optimizer: Callable[[Any, float], Any] | None = None,
     collate: Callable[[list[Any]], Batch] | None = None,
     loader: Callable[[Any, Settings], Iterable[Batch]] | None = None,
-    score: Score | None = None,
+    score: Score | str | None = None,
+    goal: Literal["max", "min"] | None = None,
     num_samples: int | None = None,
     sample_size: Callable[[Any, int], float] | None = None,
 ) -> Job:
@@ -48,13 +50,20 @@ def from_lightning(
     DataLoader. Or neither, where the module has its own train_dataloader.
     arguments: what you pass to Trainer(...) today, for the baseline.
     learning_rate: today's rate; where absent, that of configure_optimizers, for which a module is built once more.
+    score: a legroom.Score, or the name of a metric that validation_step or on_validation_epoch_end logs, as "val_acc";
+    then goal says whether a higher ("max") or a lower one ("min") is better.
     optimizer: used in place of configure_optimizers and its schedulers. The rest is as in legroom.Job.
     """
     need_lightning()
+    if goal is not None and not isinstance(score, str):
+        raise UsageError(
+            "from_lightning got goal= without the name of a logged metric. Write score='val_acc', goal=..."
+        )
+    metric = score if isinstance(score, str) else None
     datamodule, train, valid = _open_data(module, data, train_data, valid_data, sized=loader is None)
     baseline = _read_baseline(arguments or {}, train, batch_size)
     num_known = train.num_samples if num_samples is None else num_samples
-    model = functools.partial(build, module, functools.partial(StandInTrainer, baseline, num_known, datamodule))
+    model = functools.partial(build, module, functools.partial(StandInTrainer, baseline, num_known, datamodule, metric))
     has_scheduler = False
     if optimizer is None:
         learning_rate, has_scheduler = _ask_optimizer(model, learning_rate)
@@ -65,7 +74,7 @@ def from_lightning(
         loss=run_step,
         optimizer=optimizer or configured_optimizer,
         scheduler=configured_schedulers if has_scheduler else None,
-        score=score,
+        score=logged_score(score, goal) if isinstance(score, str) else score,
         baseline=dataclasses.replace(baseline, learning_rate=learning_rate or baseline.learning_rate),
         collate=collate or train.collate,
         num_samples=num_samples,

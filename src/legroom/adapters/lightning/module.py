@@ -10,12 +10,15 @@ from legroom.adapters.lightning.package import base_of, overrides, silent_logger
 from legroom.adapters.lightning.stand_in import StandInTrainer
 from legroom.errors import JobRaised
 from legroom.job import Batch
+from legroom.training.batch import num_rows
 
 OWN_STEP = (
     "Write legroom.Job(model=..., train_data=..., optimizer=..., step=(model, optimizer, batch) -> loss) "
     "with that update in its step"
 )
 UPDATE_HOOKS = ("backward", "optimizer_step", "configure_gradient_clipping")
+VALIDATION_HOOKS = ("on_validation_epoch_start", "on_validation_epoch_end")
+"""Called only where the score is a logged metric: nothing else tells where a pass begins and ends."""
 TRANSFER_HOOKS = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 
 
@@ -32,6 +35,11 @@ def build(factory: Callable[[], Any], make_trainer: Callable[[], StandInTrainer]
     _attach(module, base, trainer)  # setup and configure_model may have added modules
     _refuse_own_updates(module, base)
     trainer.steps = Steps(module, base, trainer.datamodule)
+    if trainer.log.wanted is not None and "validation_step" not in trainer.steps.num_arguments:
+        raise JobRaised(
+            f"{type(module).__name__} has no validation_step, so it never logs {trainer.log.wanted!r}. "
+            "Write one that calls self.log, or pass score=legroom.Score(...)"
+        )
     return module
 
 
@@ -47,11 +55,7 @@ def _attach(module: Any, base: type, trainer: StandInTrainer) -> None:
         trainer.datamodule.trainer = trainer
     for part in module.modules():
         if isinstance(part, base):
-            part.log = part.log_dict = _log_nothing  # type: ignore[attr-defined]
-
-
-def _log_nothing(*_: Any, **__: Any) -> None:
-    """In place of self.log, which warns or raises where no Trainer keeps the value."""
+            part.log, part.log_dict = trainer.log.log, trainer.log.log_dict  # type: ignore[attr-defined]
 
 
 def _refuse_own_updates(module: Any, base: type) -> None:
@@ -73,6 +77,7 @@ class Steps:
             if overrides(module, name, base)
         }
         self.num_batches = dict.fromkeys(self.num_arguments, 0)
+        self.validation_hooks = {hook for hook in VALIDATION_HOOKS if overrides(module, hook, base)}
         theirs = None if datamodule is None else base_of(datamodule, "data()", "LightningDataModule")
         # The data module's hooks go before the module's, as in Lightning. None stands for the module: a reference
         # to it here would be a cycle, and its memory would outlive it.
@@ -86,7 +91,7 @@ class Steps:
     def run(self, module: Any, batch: Batch) -> torch.Tensor:
         batch = self._transfer(module, batch)
         if not module.training and "validation_step" in self.num_arguments:
-            loss = self._call(module, "validation_step", batch)
+            loss = self._validate(module, batch)
             if loss is not None:
                 return loss
         loss = self._call(module, "training_step", batch) if "training_step" in self.num_arguments else None
@@ -96,6 +101,34 @@ class Steps:
                 "Return a scalar tensor, or a dict with 'loss'"
             )
         return loss
+
+    @property
+    def ends_validation(self) -> bool:
+        """Whether the module does something of its own when a pass ends."""
+        return VALIDATION_HOOKS[1] in self.validation_hooks
+
+    def end_validation(self, module: Any) -> None:
+        """Let the module do it, and log."""
+        self._call_hook(module, VALIDATION_HOOKS[1])
+
+    def _validate(self, module: Any, batch: Batch) -> torch.Tensor | None:
+        log = module.trainer.log
+        if log.wanted is None:
+            return self._call(module, "validation_step", batch)
+        if not log.in_pass:
+            log.in_pass = True
+            self._call_hook(module, VALIDATION_HOOKS[0])
+        log.num_rows, log.is_open = num_rows(batch), True
+        loss = self._call(module, "validation_step", batch)
+        log.is_open = False
+        return loss
+
+    def _call_hook(self, module: Any, hook: str) -> None:
+        if hook in self.validation_hooks:
+            log = module.trainer.log
+            log.num_rows, log.is_open = 1, True
+            getattr(module, hook)()
+            log.is_open = False
 
     def _transfer(self, module: Any, batch: Batch) -> Batch:
         for hook, owner in self.transfers:

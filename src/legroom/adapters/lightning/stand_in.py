@@ -5,13 +5,14 @@ import types
 from dataclasses import replace
 from typing import Any
 
+from legroom.adapters.lightning.logged import Log
 from legroom.job import RunLength, Settings
 
 
 class StandInTrainer(types.SimpleNamespace):
     """Made anew for each module; what it does not know is an AttributeError, so that hasattr tells."""
 
-    def __init__(self, settings: Settings, num_samples: int | None, datamodule: Any) -> None:
+    def __init__(self, settings: Settings, num_samples: int | None, datamodule: Any, score: str | None = None) -> None:
         super().__init__(
             max_steps=-1,
             current_epoch=0,
@@ -28,6 +29,7 @@ class StandInTrainer(types.SimpleNamespace):
             fast_dev_run=False,
             callback_metrics={},
             datamodule=datamodule,
+            log=Log(score),
         )
         num_batches = None if num_samples is None else math.ceil(num_samples / settings.batch_size)
         length = RunLength(

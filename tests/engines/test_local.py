@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -99,7 +98,7 @@ def test_closing_a_worker_ends_all_its_processes():
     started = [child for child in psutil.Process().children(recursive=True) if child not in before]
     assert len(started) >= 2
     worker.close()
-    _, alive = psutil.wait_procs(started, timeout=5)
+    _, alive = psutil.wait_procs(started, timeout=60)
     assert not alive
 
 
@@ -118,7 +117,7 @@ def test_a_killed_parent_leaves_no_child_behind():
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait()
     assert len(below) >= 2
-    _, alive = psutil.wait_procs(below, timeout=5)
+    _, alive = psutil.wait_procs(below, timeout=60)
     assert not alive
 
 
@@ -160,9 +159,8 @@ def test_describe_tells_what_the_job_is():
 
 
 def test_a_slow_but_working_job_is_not_called_hung():
-    started = time.monotonic()
     result = ask("plain", StepPeaks(device="cpu", batch_size=2, num_steps=500), silence_seconds=20.0)
-    assert result.num_repeats == 500, time.monotonic() - started
+    assert result.num_repeats == 500
 
 
 def variables_seen(tmp_path, environment, *names):

@@ -3,6 +3,7 @@
 import os
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,28 +59,45 @@ def test_the_step_alone_is_measured_on_real_batches():
     assert step.batch_bytes >= 32 * 64 * 4
 
 
-@pytest.mark.parametrize("whole", ["false", "true"])
-def test_no_lane_is_faster_than_its_workers_by_what_they_prepared_while_others_ran(whole):
-    lanes = [Lane(num_workers=num) for num in (1, 2)]
-    rates = race(SLOW_STORE, *lanes, what="together", num_rounds=4, options={"whole": whole})
-    for rate in rates:
-        # Each worker waits 3 ms a sample; a rest lets it finish one of a batch's 32.
-        assert rate.samples_per_second <= 1.15 * rate.lane.num_workers / 0.003
+class Counted(torch.utils.data.Dataset):
+    """Counts the samples that each worker began."""
+
+    def __init__(self, num_began):
+        self.num_began = num_began
+
+    def __len__(self):
+        return 4096
+
+    def __getitem__(self, index):
+        worker = torch.utils.data.get_worker_info()
+        self.num_began[worker.id if worker else -1] += 1
+        time.sleep(1e-3)
+        return torch.ones(4)
 
 
-def test_workers_rest_between_turns():
-    request = RaceLoaders(device="cpu", batch_size=32, what="load", lanes=(ONE,))
-    bench = Bench(address_of(SLOW_STORE))
-    with closing(open_lane(request, bench, ONE, monotonic)) as lane:
+class CountedBatches(Counted):
+    """The same, whole batches at a time."""
+
+    def __getitems__(self, indices):
+        return [self[index] for index in indices]
+
+
+@pytest.mark.parametrize(("kind", "most"), [(Counted, 1), (CountedBatches, 32)])
+def test_workers_rest_while_another_lane_has_its_turn(kind, most):
+    bench, others = Bench(address_of(SLOW_STORE)), Bench(address_of(SLOW_STORE))
+    num_began, two = torch.zeros(3, dtype=torch.long).share_memory_(), Lane(num_workers=2)
+    bench.job = replace(bench.job, train_data=lambda: kind(num_began))
+    request = RaceLoaders(device="cpu", batch_size=32, what="load", lanes=(two, ONE))
+    with closing(open_lane(request, bench, two, monotonic)) as lane:
         lane.start()
-        lane.rest()
-        time.sleep(0.1)
-        before = lane.board.reading(1)
-        time.sleep(0.2)
-        assert before == lane.board.reading(1) == []
-        timed = TimedLane(lane, lambda batch: None)
-        timed.window(0.05, 2)
-        assert len(timed.seconds) == 1
+        TimedLane(lane, lambda batch: None).window(0.0, 4)
+        before = num_began.clone()
+        with closing(open_lane(request, others, ONE, monotonic)) as other:
+            other.start()
+            TimedLane(other, lambda batch: None).window(0.0, 8)
+        # Each may have been told to rest at the sample, or the whole batch, that it began; those are used up untimed.
+        assert (num_began - before).max() <= most
+        assert lane.num_ahead() == (2 if kind is CountedBatches else 0)
 
 
 def test_workers_of_a_kept_lane_run_in_the_next_race_and_the_others_end():

@@ -104,6 +104,14 @@ def test_on_many_cores_the_choice_is_the_best_of_a_sweep_with_fewer_workers_star
         assert started(machine) <= max(8 * num_cores, 3 * answer.num_workers)
 
 
+@pytest.mark.parametrize("name", MANY_CORES)
+def test_all_turns_of_a_search_on_two_cores_fit_into_half_a_minute(ask, name):
+    machine = FakeMachine(loaders=FakeLoaders(**{"step_seconds": 5e-4, **MANY_CORES[name]}, num_cores=2, noise=0.1))
+    ask(machine.loaders, machine=machine)
+    raced = [request for request in machine.asked if isinstance(request, RaceLoaders)]
+    assert sum(len(request.lanes) * request.num_rounds * request.window_seconds for request in raced) <= 30
+
+
 def test_counts_that_cannot_be_enough_are_not_raced(ask):
     loaders = FakeLoaders(prepare_seconds=0.04, step_seconds=5e-4, num_cores=16)
     machine = FakeMachine(loaders=loaders)

@@ -131,11 +131,12 @@ def test_slow_storage_slow_collation_and_rest_lose_no_batch(monkeypatch):
 
 
 def test_patience_looks_again_and_again_and_ends_all_the_same(monkeypatch):
-    monkeypatch.setattr("legroom.probes.patience.LOOK_SECONDS", 0.05)
     looks = []
-    with pytest.raises(JobHung, match="did not come"), Patience(0.3)(lambda: "here", lambda: looks.append(1)):
-        time.sleep(5)
-    assert len(looks) >= 4
+    monkeypatch.setattr("legroom.probes.patience.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("legroom.probes.patience.monotonic", lambda: 100.0 * len(looks))  # a look every 100 s
+    with pytest.raises(JobHung, match="did not come"), Patience(350)(lambda: "here", lambda: looks.append(1)):
+        time.sleep(600)
+    assert len(looks) == 4
 
 
 LOSES = """
@@ -160,11 +161,10 @@ bench = Bench(None)
 bench.job = job
 if sys.argv[1] == "blind":
     open_lane.lacking = lambda *words: ""
-began = time.monotonic()
 lanes = (Lane(num_workers=6), Lane(num_workers=1))
 words = dict(device="cpu", batch_size=8, what="together", num_rounds=1, num_batches=30)
 rates = race_loaders(RaceLoaders(lanes=lanes, **words), bench).lanes
-print(json.dumps([[rate.outcome, rate.reason] for rate in rates] + [time.monotonic() - began]))
+print(json.dumps([[rate.outcome, rate.reason] for rate in rates]))
 """
 
 
@@ -179,15 +179,14 @@ def in_small_shm(*words):
 
 
 def test_a_small_shm_is_told_before_a_worker_starts():
-    (outcome, reason), one, _ = in_small_shm("seeing")
+    (outcome, reason), one = in_small_shm("seeing")
     assert outcome == "out_of_memory"
     assert reason == "6 workers hold up to 28.0 MiB of batches at a time; /dev/shm has 12.0 MiB free"
     assert one == ["measured", ""]
 
 
 def test_a_batch_lost_in_a_small_shm_ends_its_lane_alone():
-    (outcome, reason), one, seconds = in_small_shm("blind")
+    (outcome, reason), one = in_small_shm("blind")
     assert outcome == "out_of_memory"
     assert "A batch was lost on its way" in reason
     assert one == ["measured", ""]
-    assert seconds < 25

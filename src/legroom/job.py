@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from legroom.errors import JobRaised, UsageError
+from legroom.job_files import files_behind, files_in_pickle, find_module, search_path
 from legroom.setting_rules import lacks
 
 Batch = Any
@@ -214,26 +215,29 @@ class JobAddress:
 
     @property
     def digest(self) -> str:
-        """Changes when the job's own file or function does: records of an edited job are not taken for its own.
+        """Changes when the job's function, its file or one of the user's files that it imports does.
 
-        Files that it imports are not looked at.
+        Records of an edited job are not taken for its own. Installed packages are not looked at.
         """
-        path = self._source()
-        content = self.pickled or (path.read_bytes() if path is not None else self.text.encode())
-        return hashlib.sha256(content).hexdigest()[:16]
+        if self.pickled is not None:
+            first, others = self.pickled, files_in_pickle(self.pickled)
+        elif (found := self._source()) is not None:
+            source, root = found
+            first, others = source.read_bytes(), files_behind(source, root) if ":" in self.text else []
+        else:
+            first, others = self.text.encode(), []
+        content = hashlib.sha256(first)
+        for name, text in others:
+            content.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(text).digest())
+        return content.hexdigest()[:16]
 
-    def _source(self) -> Path | None:
-        """The file behind the address; looked for, not imported: importing would run the user's code here."""
-        where = self.text.partition(":")[0]
+    def _source(self) -> tuple[Path, Path] | None:
+        """The file behind the address and the folder its imports start from; looked for, not imported: that runs it."""
+        where = self.text.rpartition(":")[0] if ":" in self.text else self.text
         if where.endswith(".py"):
-            return Path(where) if Path(where).is_file() else None
+            return (Path(where), Path(where).parent) if Path(where).is_file() else None
         module = where if ":" in self.text else f"legroom.workloads.{where.replace('-', '_')}"
-        stem = module.replace(".", "/")
-        for folder in [*([self.folder] if self.folder else []), *sys.path]:
-            for path in (Path(folder, f"{stem}.py"), Path(folder, stem, "__init__.py")):
-                if path.is_file():
-                    return path
-        return None
+        return find_module(module, search_path(Path(self.folder) if self.folder else None))
 
 
 def address_of(job: "str | Callable[..., Job] | JobAddress", options: Mapping[str, str] | None = None) -> JobAddress:

@@ -181,7 +181,7 @@ def _usable(heads: list[RunStarted], entries: list[Entry], head: RunStarted, not
     if len(same_machine) < len(heads):
         notes.append("Records made on another machine were not used again")
     if len(same) < len(same_machine):
-        notes.append("Records made before the job's file changed were not used again")
+        notes.append("Records made before the job's file, or one that it imports, changed were not used again")
     found = [entry for entry in entries if entry.run in same]
     current = [entry for entry in found if not _by_other_rules(entry.result)]
     if len(current) < len(found):

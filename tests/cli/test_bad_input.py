@@ -111,6 +111,21 @@ def test_a_failing_job_exits_1_and_says_why(legroom, name, code, message):
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "where", "message"),
+    [
+        (["speed", "--batch-sizes", "4,8", "--seconds", "1"], "samples", "4 of 200 samples of train_data"),
+        (["loading"], "samples", "hold NaN or infinity, the first at index 7"),
+        (["speed", "--batch-sizes", "4,8", "--seconds", "1"], "collate", "Look at what its collation makes"),
+    ],
+)
+def test_samples_that_are_no_numbers_are_told_with_the_answer(legroom, words, where, message):
+    job = f"{BAD / 'nan_samples.py'}:job"
+    ran = legroom(words[0], job, *words[1:], "--with", f"where={where}", "--device", "cpu", "--json", "--quiet")
+    assert ran.code == 0, ran.stderr
+    assert any(message in note for note in ran.json["notes"])
+
+
 def test_debug_shows_the_traceback(legroom):
     ran = legroom("memory", f"{BAD / 'factory_raises.py'}:job", "--device", "cpu", "--memory", "2GiB", "--debug")
     assert "Traceback" in ran.stderr

@@ -1,10 +1,11 @@
 """A batch is any nest of tensors."""
 
+import math
 from collections import UserDict, namedtuple
 
 import torch
 
-from legroom.training.batch import move, num_bytes, num_rows, tensors_of
+from legroom.training.batch import holds_nan, move, num_bytes, num_rows, tensors_of
 
 Pair = namedtuple("Pair", ["inputs", "labels"])
 META = torch.device("meta")
@@ -21,6 +22,13 @@ def test_tensors_are_found_in_order_at_any_depth():
 def test_bytes_are_those_of_all_tensors():
     assert num_bytes(nest()) == 4 * (6 + 3 + 1)
     assert num_bytes(["no", "tensors"]) == 0
+
+
+def test_nan_and_infinity_are_found_and_a_mask_is_neither():
+    bad = [torch.tensor([0.0, math.nan]), torch.tensor([math.inf, 0.0]), torch.tensor(math.nan, dtype=torch.bfloat16)]
+    assert all(holds_nan({"labels": torch.tensor([3]), "inputs": [tensor]}) for tensor in bad)
+    fine = [torch.tensor([0.0, -math.inf]), torch.full((2,), -math.inf), torch.empty(0), torch.tensor([2**40])]
+    assert not holds_nan(fine)
 
 
 def test_rows_are_the_length_of_the_first_tensor_that_has_one():

@@ -12,7 +12,7 @@ from torch.utils.data import IterableDataset, default_collate
 
 from legroom.errors import JobRaised, LegroomError
 from legroom.job import Batch, Job
-from legroom.training.batch import num_bytes, tensors_of
+from legroom.training.batch import holds_nan, num_bytes, tensors_of
 
 NUM_POOLED = 64
 """Distinct samples in a probe's batch: memory depends on their shapes alone, so more would only cost time."""
@@ -35,6 +35,8 @@ class BatchSource:
         self.sizes: list[tuple[float, int]] = []
         """(size, position) of the samples looked at."""
         self.samples: dict[int, Any] = {}
+        self.with_nan: list[int] = []
+        """Positions of samples looked at that hold NaN or infinity."""
         if self.num_samples == 0:
             raise JobRaised(f"{name}() returned an empty data set. legroom needs at least one sample to train on")
         if job.loader is None:
@@ -69,6 +71,22 @@ class BatchSource:
     def collate(self, samples: list[Any]) -> Batch:
         """These samples as the job joins them."""
         return (self.job.collate or default_collate)(samples)
+
+    def nan_notes(self) -> list[str]:
+        """A sentence where samples, or one batch of them, hold NaN or infinity: a run that meets one has no loss."""
+        if self.with_nan:
+            return [
+                f"{len(self.with_nan):,} of {len(self.sizes):,} samples of {self.name} that were looked at hold NaN or "
+                f"infinity, the first at index {min(self.with_nan):,}: a run that trains on one loses its weights. "
+                "Mend or drop them"
+            ]
+        own = self.job.loader is not None
+        try:
+            batch = next(self.batches(self.job.baseline.batch_size if own else NUM_POOLED, "typical"))
+        except Exception:  # the question that needs a batch will meet it, and tell at which size
+            return []
+        maker = "the job's loader" if own else "its collation"
+        return [f"A batch of {self.name} holds NaN or infinity. Look at what {maker} makes"] if holds_nan(batch) else []
 
     def _own_batches(self, batch_size: int) -> Iterator[Batch]:
         settings = replace(self.job.baseline, batch_size=batch_size, num_workers=0)
@@ -137,13 +155,18 @@ class BatchSource:
         if isinstance(self.dataset, IterableDataset) or not hasattr(self.dataset, "__getitem__"):
             for position, sample in enumerate(itertools.islice(iter(self.dataset), NUM_POOLED)):
                 self.samples[position] = sample
-                yield position, sample_bytes(sample)
+                yield position, self._size(position, sample)
         elif self.job.sample_size is not None:
             for position in range(len(self.dataset)):
                 yield position, self.job.sample_size(self.dataset, position)
         else:
             for position in _spread(len(self.dataset), NUM_SCANNED):
-                yield position, sample_bytes(self._read(position))
+                yield position, self._size(position, self._read(position))
+
+    def _size(self, position: int, sample: Any) -> int:
+        if holds_nan(sample):
+            self.with_nan.append(position)
+        return sample_bytes(sample)
 
     def _read(self, position: int) -> Any:
         try:

@@ -32,5 +32,5 @@ def describe(bench: Bench) -> JobDescription:
         has_score=job.score is not None,
         baseline=asdict(job.baseline),
         torch_version=str(torch.__version__),
-        notes=list(job.notes),
+        notes=[*job.notes, *train.nan_notes()],
     )

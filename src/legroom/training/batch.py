@@ -1,5 +1,6 @@
 """A batch is any nest of tensors: find them, count them, move them."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,16 @@ def tensors_of(batch: Batch) -> Iterator[torch.Tensor]:
     elif isinstance(batch, list | tuple):
         for value in batch:
             yield from tensors_of(value)
+
+
+def holds_nan(batch: Batch) -> bool:
+    """Whether a float in the nest is NaN or infinite; minus infinity is a mask's and will do."""
+    # The maximum is NaN where one of them is: one pass, and nothing is kept.
+    return any(
+        not float(tensor.max()) < math.inf
+        for tensor in tensors_of(batch)
+        if tensor.is_floating_point() and tensor.numel()
+    )
 
 
 def num_bytes(batch: Batch) -> int:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from legroom import api
-from legroom.errors import UsageError
+from legroom.errors import CannotWrite, UsageError
 from legroom.job import JobAddress
 from legroom.laws.ledger import RULES
 from legroom.logbook import FILE_NAME, open_logbook, read_logbook
@@ -160,3 +160,43 @@ def test_an_entry_is_on_disk_before_record_returns(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(descriptor))
     write_one(tmp_path)
     assert len(synced) == 2  # the head and the entry
+
+
+@pytest.mark.parametrize("deep", ["o", "a/b/c"])
+def test_a_run_that_measured_nothing_leaves_no_folder_behind(tmp_path, deep):
+    open_logbook(tmp_path / deep, HEAD, resume=False, hides=True).close()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine").mkdir()
+    open_logbook(tmp_path / "mine", HEAD, resume=False).close()
+    assert (tmp_path / "mine").is_dir(), "a folder that was there before stays"
+
+
+def test_a_failing_write_lets_go_of_the_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "legroom-out" / ".gitignore").mkdir(parents=True)  # a file cannot take its place
+    run = api.Run(engine=FakeMachine())
+    for _ in range(2):
+        with pytest.raises(CannotWrite, match=r"Cannot write legroom-out/\.gitignore"):
+            api.memory(JobAddress(text="planted"), device="cpu", run=run)
+
+
+def test_a_report_waits_for_nobody_who_writes(tmp_path):
+    run = api.Run(out=tmp_path, engine=FakeMachine())
+    api.memory(JobAddress(text="planted"), device="cpu", run=run)
+    api.report(tmp_path)
+    logbook = open_logbook(tmp_path, read_logbook(tmp_path)[0], resume=False)
+    with pytest.raises(UsageError, match="Another legroom is writing"):
+        api.report(tmp_path)
+    logbook.close()
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_files_have_the_modes_that_the_umask_gives(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        api.plan(JobAddress(text="planted"), device="cpu", run=api.Run(out=tmp_path / "o", engine=FakeMachine()))
+    finally:
+        os.umask(before)
+    paths = [path for path in (tmp_path / "o").rglob("*") if path.is_file()]
+    assert {path.name for path in paths} >= {"plan.toml", "report.html", "plan.json", "logbook.jsonl"}
+    assert {path.stat().st_mode & 0o777 for path in paths} == {0o666 & ~mask}

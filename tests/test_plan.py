@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from legroom import api
-from legroom.errors import UsageError
+from legroom.errors import CannotWrite, UsageError
 from legroom.job import Settings
 from legroom.plan import Plan, Recommendation
 from legroom.plan_file import read_plan, write_plan
@@ -120,7 +120,7 @@ def test_a_plan_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     write_plan(make_plan(), path)
     before = path.read_text()
     monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(CannotWrite, match=r"Cannot write .*plan.toml: disk full"):
         write_plan(make_plan(), path)
     assert path.read_text() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["plan.toml"]

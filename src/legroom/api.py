@@ -17,6 +17,7 @@ from legroom.advisors.speed import SpeedAnswer, advise_speed
 from legroom.advisors.train import TrainAnswer, advise_train
 from legroom.advisors.vocabulary import CUTS, VocabularyAnswer, advise_vocabulary
 from legroom.asking import ask_loading_thesis, ask_memory, ask_plan, ask_thesis, memory_question
+from legroom.claims import Claim
 from legroom.clock import monotonic
 from legroom.engines.local import LocalEngine
 from legroom.errors import UsageError
@@ -396,7 +397,9 @@ def report(folder: Path) -> "tuple[Page, Path]":
     """Write report.html anew from what the folder holds, without measuring; returns what it shows and its path."""
     from legroom.reports.page import gather_page, write_page
 
-    return gather_page(folder), write_page(folder)
+    page = gather_page(folder)  # first: a folder that holds no answer gets no lock either
+    with Claim(folder):
+        return page, write_page(folder)
 
 
 def report_path(job: AnyJob, options: Mapping[str, str] | None = None, out: Path | None = None) -> Path:

@@ -2,6 +2,7 @@
 
     LegroomError
     ├── UsageError            2   wrong words, paths, options, folders: nothing was run
+    │   └── CannotWrite           a file could not be written, as on a full disk; what was written before is kept
     ├── JobError              1   the user's code failed
     │   ├── JobRaised             it raised an exception
     │   ├── JobCrashed            its process ended by itself (a signal, os._exit)
@@ -35,6 +36,10 @@ class UsageError(LegroomError, ValueError):
     """The request itself is wrong; nothing was run."""
 
     exit_code = 2
+
+
+class CannotWrite(UsageError):
+    """A file of ours could not be written; those written before are whole."""
 
 
 class JobError(LegroomError):

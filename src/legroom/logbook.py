@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from legroom.claims import Claim
 from legroom.errors import UsageError
+from legroom.files import write_atomically, writing
 from legroom.laws.ledger import RULES
 from legroom.records import Entry, Request, Result, RunStarted, TracedMemory, to_json
 
@@ -23,14 +25,16 @@ FILE_NAME = "logbook.jsonl"
 class Logbook:
     """The records of one job in one folder. Open it with `open_logbook`."""
 
-    def __init__(self, path: Path, head: RunStarted, known: list[Entry], notes: list[str], lock: Any) -> None:
+    def __init__(
+        self, path: Path, head: RunStarted, known: list[Entry], notes: list[str], claim: Claim, *, hides: bool
+    ) -> None:
         self.path, self.head = path, head
         self.known = known
         """Entries of earlier runs that this run may use instead of measuring again."""
         self.entries: list[Entry] = []
         """Entries this run asked for, recalled or measured, in order."""
         self.notes = notes
-        self._lock = lock
+        self._claim, self._hides = claim, hides
         self._began = False
 
     def recall(self, request: Request) -> Result | None:
@@ -45,8 +49,7 @@ class Logbook:
     def record(self, request: Request, result: Result, seconds: float) -> None:
         """Write the entry; it is on disk when this returns (0.25 ms)."""
         if not self._began:  # a run that measured nothing leaves no trace, so a mistyped job claims no folder
-            self._append({"head": to_json(self.head)})
-            self._began = True
+            self._begin()
         entry = Entry(run=self.head.run, request=request, result=result, seconds=seconds, at=_now())
         self._append({"entry": to_json(entry)})
         self.entries.append(entry)
@@ -57,22 +60,29 @@ class Logbook:
 
     def close(self) -> None:
         """Let others write to the folder."""
-        self._lock.release()
+        self._claim.release()
+
+    def _begin(self) -> None:
+        if self._hides:
+            write_atomically(self.path.parent.parent / ".gitignore", "*\n")
+        self._append({"head": to_json(self.head)})
+        self._began = True
 
     def _append(self, line: dict[str, Any]) -> None:
-        with self.path.open("ab") as file:
+        with writing(self.path), self.path.open("ab") as file:
             file.write(json.dumps(line).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
 
-def open_logbook(folder: Path, head: RunStarted, *, resume: bool) -> Logbook:
+def open_logbook(folder: Path, head: RunStarted, *, resume: bool, hides: bool = False) -> Logbook:
     """Open or begin the logbook in the folder, under a lock, with a torn tail cut off.
 
     Earlier records stay in any case; `resume` lets this run use those of the same job, file and machine. Those of
-    questions asked together with this one may be used anyway.
+    questions asked together with this one may be used anyway. `hides`: the folder above is ours, and git is to
+    pass it by.
     """
-    lock = _lock(_writable(folder) / "logbook.lock")
+    claim = Claim(folder)
     path = folder / FILE_NAME
     try:
         _cut_torn_tail(path)
@@ -81,9 +91,9 @@ def open_logbook(folder: Path, head: RunStarted, *, resume: bool) -> Logbook:
         notes = [f"{num_bad} lines of {path} are no records and were passed over"] if num_bad else []
         mine = [other for other in heads if resume or (head.together and other.together == head.together)]
         known = _usable(mine, entries, head, notes)
-        return Logbook(path, replace(head, run=uuid.uuid4().hex[:12]), known, notes, lock)
+        return Logbook(path, replace(head, run=uuid.uuid4().hex[:12]), known, notes, claim, hides=hides)
     except BaseException:
-        lock.release()
+        claim.release()
         raise
 
 
@@ -141,31 +151,6 @@ def _cut_torn_tail(path: Path) -> None:
     content = path.read_bytes()
     if content and not content.endswith(b"\n"):
         os.truncate(path, content.rfind(b"\n") + 1)
-
-
-def _writable(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError("Permission denied")
-    except OSError as error:
-        raise UsageError(
-            f"Cannot write to {folder}: {error.strerror or error}. Name another folder with --out"
-        ) from None
-    return folder
-
-
-def _lock(path: Path) -> Any:
-    import filelock
-
-    lock = filelock.FileLock(path, timeout=0)
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        raise UsageError(f"Another legroom is writing to {path.parent}. Wait for it, or name another --out") from None
-    except OSError as error:
-        raise UsageError(f"Cannot write to {path.parent}: {error.strerror}. Name another folder with --out") from None
-    return lock
 
 
 def _refuse_other_job(path: Path, heads: list[RunStarted], head: RunStarted) -> None:

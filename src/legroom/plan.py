@@ -1,10 +1,7 @@
 """What to do: recommendations with value, range, reason and evidence, in a plan people can read and edit."""
 
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from legroom.job import Settings
@@ -39,18 +36,3 @@ class Plan:
     def value(self, name: str) -> Any:
         """What is recommended under that name; None where nothing is."""
         return next((item.value for item in self.recommendations if item.name == name), None)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write the file under another name and move it into place, so that nobody reads half of it."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise

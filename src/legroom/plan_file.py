@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from legroom.errors import UsageError
+from legroom.files import write_atomically
 from legroom.job import Settings
-from legroom.plan import Plan, Recommendation, write_atomically
+from legroom.plan import Plan, Recommendation
 from legroom.records.environments import check_allocator
 from legroom.setting_rules import lacks_to_train
 from legroom.training.schedule_words import check_schedule

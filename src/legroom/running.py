@@ -68,7 +68,11 @@ def open_memory_session(command: str, address: JobAddress, run: Run, place: Plac
     on_gpu = place.device == "cuda" and place.is_here
     session = open_session(command, address, run, EXPANDABLE if on_gpu else STEADY_MALLOC)
     if on_gpu:
-        session.warm(EXPANDABLE)
+        try:
+            session.warm(EXPANDABLE)
+        except BaseException:  # no process could be started: nobody else would let go of the folder
+            session.close()
+            raise
     return session
 
 
@@ -87,10 +91,7 @@ def _logbook(command: str, address: JobAddress, run: Run) -> Logbook:
         together=run.together,
     )
     folder = out_folder(address, run)
-    logbook = open_logbook(folder, head, resume=run.resume)
-    if run.out is None:
-        (folder.parent / ".gitignore").write_text("*\n")  # our own folder: nobody means to commit it
-    return logbook
+    return open_logbook(folder, head, resume=run.resume, hides=run.out is None)
 
 
 def keep(session: Session, answer: AnyAnswer) -> AnyAnswer:

@@ -8,11 +8,13 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
+from legroom.errors import UsageError
 from legroom.job import Job, Settings
 from legroom.records.training import Train
 from legroom.training.loop import Run
 
 SETTINGS = Settings(batch_size=4, learning_rate=0.1, num_epochs=4)
+NAMES = ("checkpoint.pt", "best.pt", "metrics.jsonl")
 
 
 def points(num_samples):
@@ -56,3 +58,67 @@ def test_files_of_a_run_can_be_read_by_whoever_may_read_new_files(tmp_path):
     (tmp_path / "other").touch()
     modes = {name: (tmp_path / name).stat().st_mode for name in ("checkpoint.pt", "best.pt", "metrics.jsonl", "other")}
     assert len(set(modes.values())) == 1, modes
+
+
+def test_a_run_begun_anew_keeps_all_that_each_earlier_one_left(tmp_path):
+    kept = []
+    for number in range(3):
+        if kept:
+            kept[-1] = {name: (tmp_path / name).read_bytes() for name in NAMES}
+        result = make_run(tmp_path, num_steps=4 * (3 - number)).go()
+        assert any(f"earlier-{number}" in note for note in result.notes) == (number > 0)
+        kept.append({})
+    for number in (1, 2):
+        assert {name: (tmp_path / f"earlier-{number}" / name).read_bytes() for name in NAMES} == kept[number - 1]
+    assert torch.load(tmp_path / "checkpoint.pt", weights_only=True)["progress"]["step"] == 4
+
+
+def test_a_run_that_cannot_be_built_leaves_the_earlier_ones_where_they_are(tmp_path):
+    make_run(tmp_path).go()
+    with pytest.raises(UsageError):
+        make_run(tmp_path, target=("score", 0.9)).go()
+    assert not list(tmp_path.glob("earlier-*"))
+
+
+def test_resuming_without_a_checkpoint_says_that_it_began_anew(tmp_path):
+    assert "no checkpoint in" in make_run(tmp_path, resume=True).go().notes[0]
+    assert make_run(tmp_path, resume=True).go().notes == []
+
+
+@pytest.mark.parametrize("first", range(0, 3200, 400))
+def test_bytes_changed_in_a_checkpoint_are_noticed(tmp_path, first):
+    make_run(tmp_path).go()
+    path = tmp_path / "checkpoint.pt"
+    content = bytearray(path.read_bytes())
+    start = content.index(b"data/0") + 64 + first
+    content[start : start + 400] = bytes(255 - byte for byte in content[start : start + 400])
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"damaged.*Put back a copy of it, or start without --resume"):
+        make_run(tmp_path, resume=True).go()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
+def test_a_checkpoint_cut_short_is_told_in_words_of_ours(tmp_path, share):
+    make_run(tmp_path).go()
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(UsageError, match="cut short or damaged") as caught:
+        make_run(tmp_path, resume=True).go()
+    assert "weights_only" not in str(caught.value)
+
+
+def test_checksums_are_written_where_the_job_turned_torchs_off(tmp_path):
+    torch.serialization.set_crc32_options(False)
+    try:
+        make_run(tmp_path).go()
+        assert torch.serialization.get_crc32_options() is False
+    finally:
+        torch.serialization.set_crc32_options(True)
+    assert make_run(tmp_path, resume=True).go().resumed_from == 16
+
+
+def test_lost_metrics_do_not_fill_the_new_file_with_zeros(tmp_path):
+    make_run(tmp_path).go()
+    (tmp_path / "metrics.jsonl").unlink()
+    make_run(tmp_path, resume=True).go()
+    assert b"\0" not in (tmp_path / "metrics.jsonl").read_bytes()

@@ -41,6 +41,10 @@ class Session:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers and let others write to the folder."""
         self._drop_shared()
         for worker in self._spares.values():
             worker.close()

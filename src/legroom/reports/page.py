@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from legroom.plan import write_atomically
+from legroom.files import write_atomically
 from legroom.reports.saved import SavedAnswer, read_answers
 from legroom.reports.sections import QUESTIONS
 from legroom.reports.sections.base import Section

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from legroom.answers import Answer
 from legroom.errors import UsageError
-from legroom.plan import write_atomically
+from legroom.files import write_atomically
 from legroom.reports.sections import QUESTIONS, Question, question_of, to_json
 
 if TYPE_CHECKING:

@@ -1,7 +1,9 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped, in one file written whole or not at all."""
 
+import itertools
 import os
 import random
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,41 +12,74 @@ import numpy as np
 import torch
 
 from legroom.errors import UsageError
+from legroom.files import replacing, writing
+from legroom.training.metrics import BOARD_NAME
+from legroom.training.metrics import FILE_NAME as METRICS_NAME
 
 FORMAT = 1
 FILE_NAME, BEST_NAME = "checkpoint.pt", "best.pt"
+LEFT_NAMES = (FILE_NAME, BEST_NAME, METRICS_NAME, BOARD_NAME)
+"""What a run leaves in its folder; the checkpoint first, so that a kill amid moving leaves none to go on from."""
+WAY_OUT = "Put back a copy of it, or start without --resume, which keeps it aside"
 
 
 def save(path: Path, content: Mapping[str, Any]) -> None:
-    """Write the content under another name, then move it into place: a kill leaves the old file or the new one."""
-    # One name, not one each time: the logbook's lock lets one run write here, and what a kill left is overwritten.
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        torch.save(dict(content), file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    """Write the content whole or not at all, with torch's checksum of each part, whatever the job asked torch for."""
+    asked = torch.serialization.get_crc32_options()
+    torch.serialization.set_crc32_options(True)
+    try:
+        with replacing(path) as file:
+            torch.save(dict(content), file)
+    finally:
+        torch.serialization.set_crc32_options(asked)
 
 
-def set_aside(folder: Path) -> None:
-    """Rename what an earlier run saved: a run begun anew and killed early must not go on as that one."""
-    for name in (FILE_NAME, BEST_NAME):
-        path = folder / name
-        if path.is_file():
-            os.replace(path, path.with_stem(f"{path.stem}.previous"))
+def set_aside(folder: Path) -> Path | None:
+    """Move what an earlier run left into a folder of its own; None where there is nothing.
+
+    A run begun anew never destroys the product of another, and killed early it must not go on as that one.
+    """
+    left = [folder / name for name in LEFT_NAMES if (folder / name).exists()]
+    if not left:
+        return None
+    with writing(folder):
+        aside = _new_folder(folder)
+        for path in left:
+            os.replace(path, aside / path.name)
+    return aside
+
+
+def _new_folder(folder: Path) -> Path:
+    number = next(number for number in itertools.count(1) if not (folder / f"earlier-{number}").exists())
+    aside = folder / f"earlier-{number}"
+    aside.mkdir()
+    return aside
 
 
 def load(path: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
     """The content, on the host; None where there is none. Nothing but tensors and plain values is unpickled."""
     if not path.is_file():
         return None
+    _refuse_damaged(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        first = (str(error).splitlines() or [""])[0]
-        raise UsageError(f"{path} cannot be read as a checkpoint ({first}). Remove it or name another --out") from None
+    except Exception:  # torch's own words advise to run what the file holds
+        raise UsageError(
+            f"{path} cannot be read as a checkpoint: it holds more than tensors and plain values. {WAY_OUT}"
+        ) from None
     _refuse_other(path, content, identity)
     return content  # type: ignore[no-any-return]
+
+
+def _refuse_damaged(path: Path) -> None:
+    """Compare each part with its checksum, which torch writes but does not look at."""
+    try:
+        with zipfile.ZipFile(path) as parts:
+            damaged = parts.testzip()
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError):
+        raise UsageError(f"{path} cannot be read as a checkpoint: it is cut short or damaged. {WAY_OUT}") from None
+    if damaged is not None:
+        raise UsageError(f"{path} is damaged: its part {damaged} is not what was written. {WAY_OUT}")
 
 
 def _refuse_other(path: Path, content: Any, identity: Mapping[str, Any]) -> None:

@@ -73,6 +73,7 @@ class Run:
         """The state of chance when this epoch began."""
         self.resumed_from: int | None = None
         self.saved_step: int | None = None
+        self.notes: list[str] = []
 
     def go(self) -> Trained:
         """Train until something ends it."""
@@ -254,8 +255,10 @@ class Run:
             checkpoint.save(self.folder / checkpoint.BEST_NAME, content)
 
     def _begin_anew(self) -> None:
-        if self.folder is not None:
-            checkpoint.set_aside(self.folder)
+        if self.request.resume:
+            self.notes.append(f"There was no checkpoint in {self.folder} to go on from, so the run began anew")
+        if self.folder is not None and (aside := checkpoint.set_aside(self.folder)):
+            self.notes.append(f"What an earlier run left in this folder is kept in {aside}")
         self.metrics = Metrics(self.folder, tensorboard=self.request.tensorboard)
 
     def _save(self) -> None:
@@ -320,7 +323,7 @@ class Run:
         )
 
     def _notes(self) -> list[str]:
-        notes = []
+        notes = list(self.notes)
         if self.folder is not None and not hasattr(self.optimizer, "state_dict"):
             notes.append("The job keeps its optimizers to itself: a resumed run starts them anew")
         if self.job.scheduler is not None and self.settings.schedule != OWN_SCHEDULE:

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from legroom.errors import UsageError
+from legroom.files import writing
 
-FILE_NAME = "metrics.jsonl"
+FILE_NAME, BOARD_NAME = "metrics.jsonl", "tensorboard"
 
 
 class Metrics:
@@ -20,8 +21,9 @@ class Metrics:
         self.path = folder / FILE_NAME if folder else None
         self.size = size
         if self.path is not None:
-            with self.path.open("ab") as file:
-                file.truncate(size)
+            with writing(self.path), self.path.open("ab") as file:
+                self.size = min(size, file.tell())  # somebody may have removed the file; truncate would fill it up
+                file.truncate(self.size)
         self.board: Any = _open_board(folder, step) if tensorboard and folder else None
 
     def write(self, line: Mapping[str, Any]) -> None:
@@ -29,7 +31,7 @@ class Metrics:
         if self.path is None:
             return
         content = json.dumps(line).encode() + b"\n"
-        with self.path.open("ab") as file:
+        with writing(self.path), self.path.open("ab") as file:
             file.write(content)
         self.size += len(content)
         if self.board is not None:
@@ -40,7 +42,7 @@ class Metrics:
     def flush(self) -> None:
         """Have it on disk, so that a checkpoint never knows more than the file."""
         if self.path is not None:
-            with self.path.open("ab") as file:
+            with writing(self.path), self.path.open("ab") as file:
                 os.fsync(file.fileno())
         if self.board is not None:
             self.board.flush()
@@ -51,7 +53,7 @@ def _open_board(folder: Path, step: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise UsageError("--tensorboard needs the package tensorboard: pip install tensorboard") from None
-    return SummaryWriter(str(folder / "tensorboard"), purge_step=step or None)
+    return SummaryWriter(str(folder / BOARD_NAME), purge_step=step or None)
 
 
 def read_utilisation(device: torch.device) -> float | None:

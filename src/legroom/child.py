@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from legroom.records.training import SAVED, SAVING
+
 PR_SET_PDEATHSIG = 1
 BEAT_SECONDS = 1.0
 OURS = ("while legroom ", "at index ")
@@ -80,7 +82,7 @@ class Reporter:
 
     def beat(self, phase: str, share: float | None = None) -> None:
         """Say that the job got as far as this phase, and what share of the work is done where that is known."""
-        if time.monotonic() - self.last_beat > BEAT_SECONDS:
+        if time.monotonic() - self.last_beat > BEAT_SECONDS or phase in (SAVING, SAVED):
             self.last_beat = time.monotonic()
             self.send({"beat": phase, "share": share})
 

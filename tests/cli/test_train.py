@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -24,6 +26,7 @@ from legroom.testing import FakeMachine
 
 JOBS = Path(__file__).parents[1] / "jobs"
 JOB = f"{JOBS / 'bad' / 'trouble.py'}:job"
+HANGING = f"{JOBS / 'bad' / 'data.py'}:job"
 # 64 updates of 2 epochs, a checkpoint after every fifth: update 23 is amid an epoch and amid two checkpoints.
 WORDS = ["train", JOB, "--device", "cpu", "--evaluate-steps", "5", "--checkpoint-seconds", "0", "--json"]
 TRAIN_KEYS = {
@@ -45,12 +48,12 @@ def hear_ctrl_c():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def break_off(folder, number, *more):
+def break_off(folder, number, *more, job=JOB):
     """The command, given that signal amid an epoch; its exit code, what it printed, and the processes below it."""
     sign = folder.with_suffix(".slow")
     sign.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "legroom", *WORDS, "--out", str(folder), *more]
-    environment = {**os.environ, "TROUBLE": f"slow {sign}"}
+    command = [sys.executable, "-m", "legroom", "train", job, *WORDS[2:], "--out", str(folder), *more]
+    environment = {**os.environ, "TROUBLE": f"slow {sign}", "SIGN": str(sign)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, **pipes, env=environment, preexec_fn=hear_ctrl_c) as parent:
         while not sign.exists():
@@ -113,6 +116,50 @@ def test_interrupted_and_terminated_runs_save_exit_130_and_go_on(whole, tmp_path
     code, answer, said = run(folder, "--resume")
     assert (code, answer["resumed_from"]) == (0, stops[1]), said
     assert losses_of(folder) == losses_of(whole[0])
+
+
+def test_a_run_whose_terminal_is_gone_saves(tmp_path):
+    code, printed, _ = break_off(tmp_path / "hung-up", signal.SIGHUP)
+    answer = json.loads(printed)
+    assert (code, answer["stopped_because"]) == (130, "interrupted")
+    saved = torch.load(tmp_path / "hung-up" / "checkpoint.pt", weights_only=True)
+    assert saved["progress"]["step"] == answer["num_steps"] >= 23
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ([], r"waiting for sample 1001 of the training data, in batch \d+ of epoch 1 \(.*data\.py, line \d+\)"),
+        (
+            ["--workers", "1"],
+            r"waiting for one of the samples (\d+, ){7}\d+ and 24 more of the training data",
+        ),
+    ],
+    ids=["here", "in a loader process"],
+)
+def test_one_ctrl_c_ends_a_run_whose_sample_hangs_names_it_and_saves(tmp_path, more, words):
+    folder = tmp_path / "hung"
+    code, printed, _ = break_off(folder, signal.SIGINT, "--with", "fault=hangs", *more, job=HANGING)
+    answer = json.loads(printed)
+    assert (code, answer["stopped_because"]) == (130, "interrupted")
+    assert any(re.search(words, note) for note in answer["notes"]), answer["notes"]
+    saved = torch.load(folder / "checkpoint.pt", weights_only=True)
+    assert saved["progress"]["step"] == answer["num_steps"] == len(losses_of(folder)) > 0
+
+
+def test_one_ctrl_c_ends_a_run_that_hears_no_signals(tmp_path):
+    code, printed, below = break_off(tmp_path / "deaf", signal.SIGINT, "--with", "fault=deadlocks", job=HANGING)
+    _, alive = psutil.wait_procs(below, timeout=10)
+    assert (code, printed, alive) == (130, b"", [])
+
+
+def test_a_run_that_hung_too_long_is_saved_and_told_with_its_sample(tmp_path, legroom):
+    words = ["train", HANGING, "--with", "fault=hangs", "--device", "cpu", "--timeout", "5", "--out", tmp_path / "o"]
+    ran = legroom(*words)
+    assert ran.code == 1
+    assert re.search(r"did nothing for 5\.0 s and was ended.* It was waiting for sample 1001 of the", ran.stderr)
+    assert re.search(r"All up to update \d+ is saved; --resume goes on", ran.stderr)
+    assert (tmp_path / "o" / "checkpoint.pt").is_file()
 
 
 def test_a_loss_that_is_no_number_exits_1_with_update_rate_and_checkpoint(tmp_path):

@@ -106,6 +106,8 @@ def _notes(request: Train, trained: Trained) -> list[str]:
         notes.append("The run had ended before; nothing was trained further")
     elif trained.resumed_from is not None:
         notes.append(f"Went on from update {trained.resumed_from:,}")
+    if trained.stuck_at is not None:
+        notes.append(f"Broken off while {trained.stuck_at}, which did not end")
     if trained.stopped_because == "interrupted" and trained.checkpoint is None:
         notes.append("Interrupted before there was anything to save")
     elif trained.stopped_because == "interrupted":

@@ -118,16 +118,19 @@ def print_written(path: Path, *, json: bool, quiet: bool) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Take SIGTERM as Ctrl-C, so that both let a run save before it ends."""
+    """Take SIGTERM, and SIGHUP of a terminal that is gone, as Ctrl-C: each lets a run save before it ends."""
 
     def interrupt(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    known = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]  # Windows has one
+    heard = [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores SIGHUP
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -18,13 +18,18 @@ from legroom.engines.base import Listen, Worker, ignore
 from legroom.errors import JobCrashed, JobHung, NothingMeasured, OutOfMemory, error_named
 from legroom.job import JobAddress
 from legroom.logbook import result_from
-from legroom.records import Environment, Request, Result, to_json
+from legroom.records import Environment, Request, Result, Trained, to_json
 from legroom.records.environments import apply_environment
+from legroom.records.training import SAVING
 from legroom.units import format_bytes, format_seconds
 
 TICK_SECONDS = 0.02
 """How often a child's memory is looked at: at a few GB/s of page faults it can overshoot by 100 MB at most."""
 TAIL_LINES = 40
+TELL_SECONDS = 1.0
+"""How often a child is told to end."""
+DEAF_SECONDS = 5.0
+"""How long it may say nothing to that: what it is in hears no signals, and nothing more can be saved."""
 
 
 class LocalEngine:
@@ -85,6 +90,8 @@ class LocalWorker:
         os.close(child_reads)
         os.close(child_writes)
         self._buffer = b""
+        self._phase: str | None = None
+        """What the child last said it was at."""
         self._num_kernel_kills = _num_kernel_kills()
         self._tail: collections.deque[bytes] = collections.deque(maxlen=TAIL_LINES)
         self._drainer = threading.Thread(target=self._drain, daemon=True)
@@ -101,39 +108,65 @@ class LocalWorker:
     def ask(self, request: Request, listen: Listen = ignore) -> Result:
         """Send the request and wait for its answer, watching for silence, death and hunger."""
         self._send(to_json(request))
+        interruptible = getattr(request, "interruptible", False)
         try:
             return self._answer(listen)
         except KeyboardInterrupt:
-            if not getattr(request, "interruptible", False):
+            if not interruptible:
                 raise
-            listen("saving", 1.0)
-            self._process.terminate()
-            try:
-                return self._answer(listen)
-            except JobCrashed:  # it had not begun yet, so there was nothing to save
+            listen("saving; Ctrl-C again ends at once", 1.0)
+            result = self._end_early(listen)
+            if result is None:
                 raise KeyboardInterrupt from None
+            return result
+        except JobHung as hung:
+            result = self._end_early(listen) if interruptible else None
+            self.close()
+            raise JobHung(f"{hung}{_last_words(result)}", details=self._printed()) from None
 
     def _answer(self, listen: Listen) -> Result:
         heard = self.clock()
-        while True:
+        while self.clock() - heard <= self.silence_seconds:
             message = self._receive()
             if message is not None:
                 heard = self.clock()
-                if message.get("share") is not None:
-                    listen(message["beat"], message["share"])
-                if "result" in message:
-                    return result_from(message["result"])
-                if "error" in message:
-                    error = message["error"]
-                    raise error_named(error["type"])(error["message"], details=error["details"])
+                if (result := self._read(message, listen)) is not None:
+                    return result
             self._check_memory()
-            if self.clock() - heard > self.silence_seconds:
-                self.close()
-                raise JobHung(
-                    f"The job did nothing for {format_seconds(self.silence_seconds)} and was ended. "
-                    "If a step of yours takes longer, raise --timeout",
-                    details=self._printed(),
-                )
+        raise JobHung(
+            f"The job did nothing for {format_seconds(self.silence_seconds)} and was ended. "
+            "If a step of yours takes longer, raise --timeout"
+        )
+
+    def _read(self, message: dict[str, Any], listen: Listen) -> Result | None:
+        """The result, if the message holds one; an error it holds is raised, a beat told."""
+        self._phase = message.get("beat")
+        if message.get("share") is not None:
+            listen(message["beat"], message["share"])
+        if "error" in message:
+            error = message["error"]
+            raise error_named(error["type"])(error["message"], details=error["details"])
+        return result_from(message["result"]) if "result" in message else None
+
+    def _end_early(self, listen: Listen) -> Result | None:
+        """Tell the child to save and answer, again and again; None where it has nothing to save or does not hear.
+
+        It may take its time while it saves.
+        """
+        heard, told = self.clock(), float("-inf")
+        while self.clock() - heard <= (self.silence_seconds if self._phase == SAVING else DEAF_SECONDS):
+            if self.clock() - told > TELL_SECONDS:
+                self._process.terminate()
+                told = self.clock()
+            try:
+                message = self._receive()
+            except JobCrashed:  # it had not begun yet
+                return None
+            if message is not None:
+                heard = self.clock()
+                if (result := self._read(message, listen)) is not None:
+                    return result
+        return None
 
     def close(self) -> None:
         """End the child, its loader workers and whatever else is in its group."""
@@ -200,6 +233,14 @@ class LocalWorker:
         with stream:
             while chunk := stream.readline(1 << 12):
                 self._tail.append(chunk)
+
+
+def _last_words(result: Result | None) -> str:
+    """Where a run hung, and what it could save."""
+    if not isinstance(result, Trained) or result.stuck_at is None:
+        return ""
+    saved = f". All up to update {result.checkpoint_step:,} is saved; --resume goes on" if result.checkpoint else ""
+    return f". It was {result.stuck_at}{saved}"
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

@@ -2,7 +2,8 @@
 
 import os
 import signal
-from typing import Any
+from collections.abc import Callable
+from types import FrameType
 
 from legroom.probes.bench import Bench
 from legroom.records.training import Train, Trained
@@ -10,11 +11,16 @@ from legroom.training.loop import Run
 
 
 def train_job(request: Train, bench: Bench) -> Trained:
-    """Train as the request says. A SIGTERM lets the run save, report and end."""
+    """Train as the request says. A SIGTERM lets the run save, report and end; more of them break off what hangs."""
     bench.forget_model()  # the run builds its own, from its own seed
     valid = bench.valid.dataset if bench.job.valid_data is not None else None
     interrupt = Interrupt()
-    return Run(bench.job, request, bench.train.dataset, valid, beat=bench.beat, interrupted=lambda: interrupt.came).go()
+    run = Run(bench.job, request, bench.train.dataset, valid, beat=bench.beat, interrupted=lambda: interrupt.came)
+    interrupt.hurry = run.hurry
+    try:
+        return run.go()
+    finally:
+        interrupt.hurry = None
 
 
 class Interrupt:
@@ -22,10 +28,13 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.came = False
+        self.hurry: Callable[[FrameType | None], None] | None = None
         self.owner = os.getpid()
         signal.signal(signal.SIGTERM, self._note)
 
-    def _note(self, number: int, frame: Any) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self.owner:  # a loader process that inherited this: its time is over
             os._exit(128 + number)
         self.came = True
+        if self.hurry is not None:
+            self.hurry(frame)

@@ -6,6 +6,9 @@ from typing import Any, ClassVar, Literal
 
 from legroom.records.environments import Allocator, Environment, allocator_environment
 
+SAVING, SAVED = "saving", "saved"
+"""What a run says, without fail, before and after it writes weights: that may take long, and hears no signals."""
+
 Reason = Literal["finished", "target", "patience", "budget", "interrupted", "diverged"]
 
 
@@ -99,4 +102,6 @@ class Trained:
     checkpoint: str | None = None
     checkpoint_step: int | None = None
     """The update after which the last good checkpoint was written."""
+    stuck_at: str | None = None
+    """What an interrupted run was at, where that did not end by itself and was broken off."""
     notes: list[str] = field(default_factory=list)

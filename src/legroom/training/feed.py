@@ -13,6 +13,9 @@ from legroom.training.checkpoint import restore_chance
 from legroom.training.loader import end_workers, make_loader
 from legroom.training.order import EpochOrder, epoch_seed
 
+_ABANDONED: list[Any] = []
+"""Iterators whose collection would wait for their processes."""
+
 
 class Feed:
     """The training batches of a run, `accumulation_steps` of them for an update."""
@@ -64,6 +67,19 @@ class Feed:
     def _grouped(self, batches: Iterator[Batch]) -> Iterator[list[Batch]]:
         while group := list(itertools.islice(batches, self.settings.accumulation_steps)):
             yield group
+
+    def samples(self, epoch: int, position: int) -> list[int]:
+        """Indices of the group at `position`; empty where the order is not ours."""
+        if self.order is None:
+            return []
+        size = self.settings.batch_size
+        order = EpochOrder(self.order.num_samples, self.settings.seed)
+        order.enter(epoch, position * size)
+        return list(itertools.islice(order, size * self.settings.accumulation_steps))
+
+    def abandon(self) -> None:
+        """Leave the loader processes to the end of this one: to end those that hang takes 5 s each."""
+        _ABANDONED.append(getattr(self.loader, "_iterator", None))
 
     def close(self) -> None:
         """End loader processes."""

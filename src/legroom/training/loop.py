@@ -1,18 +1,20 @@
 """The one training loop: every run, trial and proof goes through it."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, Literal
 
 import torch
 
 from legroom.clock import Clock, monotonic
 from legroom.errors import JobRaised, UsageError
 from legroom.job import OWN_SCHEDULE, Batch, Job, RunLength, Settings
-from legroom.records.training import Evaluated, Reason, Train, Trained
+from legroom.records.training import SAVED, SAVING, Evaluated, Reason, Train, Trained
 from legroom.training import checkpoint
+from legroom.training.broken_off import BrokenOff, line_of, sample_of
 from legroom.training.build import build_step, quicken, seed_all
 from legroom.training.evaluation import Evaluation, evaluate
 from legroom.training.feed import Feed
@@ -25,7 +27,13 @@ from legroom.training.rates import make_rates
 LOOK_SECONDS = 1.0
 """How often losses are read from the device, lines written and progress told: each look waits for the device once."""
 LOOK_STEPS = 2_000
+NAMED_SAMPLES = 8
 
+PATIENCE_SECONDS = 3.0
+PATIENCE_UPDATES = 3.0
+"""What takes longer than so many seconds, and than so many updates on average, hangs where the run is to end."""
+
+Doing = Literal["starting", "waiting", "updating", "evaluating", "saving"]
 Beat = Callable[[str, float | None], None]
 """Told what the run is at, and the share of it that is done."""
 
@@ -74,6 +82,10 @@ class Run:
         self.resumed_from: int | None = None
         self.saved_step: int | None = None
         self.notes: list[str] = []
+        self.doing: Doing = "starting"
+        self.since = clock()
+        """When it began with that; of an evaluation, its last batch."""
+        self.stuck_at: str | None = None
 
     def go(self) -> Trained:
         """Train until something ends it."""
@@ -84,22 +96,67 @@ class Run:
         self.started = self.clock() - self.at.seconds
         self.saved_at = self.looked_at = self.clock()
         self.looked = replace(self.at)
-        reason = self._ended()
-        while reason is None:
-            reason = self._run_epoch(chance)
-            chance = None
-        self.feed.close()
+        try:
+            reason = self._ended()
+            while reason is None:
+                reason = self._run_epoch(chance)
+                chance = None
+            self.feed.close()
+        except BrokenOff:
+            reason = self._break_off()
         return self._result(reason)
+
+    def hurry(self, frame: FrameType | None) -> None:
+        """Called by whoever wants the run to end, as often as he likes: breaks it off where it hangs in that frame."""
+        if self.stuck_at is not None or self.doing == "saving":
+            return  # an end is near
+        mean = self.at.training_seconds / max(1, self.at.step)
+        if self.clock() - self.since > max(PATIENCE_SECONDS, PATIENCE_UPDATES * mean):
+            self.stuck_at = self._place(frame)
+            raise BrokenOff(self.stuck_at)
+        self.beat("ending", None)  # a sign of life
+
+    def _place(self, frame: FrameType | None) -> str:
+        """What the run is at, with sample and line where they are known."""
+        match self.doing:
+            case "waiting":
+                batch = f"batch {self.at.position + 1:,} of epoch {self.at.epoch + 1:,}"
+                return f"waiting for {self._samples(frame)}{batch}{line_of(frame)}"
+            case "evaluating":
+                index = sample_of(frame)
+                sample = "" if index is None else f", at sample {index:,} of the validation data"
+                return f"evaluating after update {self.at.step:,}{sample}{line_of(frame)}"
+            case "updating":
+                return f"making update {self.at.step + 1:,}{line_of(frame)}"
+        return f"starting{line_of(frame)}"
+
+    def _samples(self, frame: FrameType | None) -> str:
+        index = sample_of(frame)
+        if index is not None:
+            return f"sample {index} of the training data, in "
+        samples = self.feed.samples(self.at.epoch, self.at.position)
+        named = ", ".join(map(str, samples[:NAMED_SAMPLES]))
+        more = f" and {len(samples) - NAMED_SAMPLES:,} more" if len(samples) > NAMED_SAMPLES else ""
+        return f"one of the samples {named}{more} of the training data, in " if samples else ""
+
+    def _break_off(self) -> Reason:
+        """Between two updates the model is whole and is saved; amid one, or unevaluated, the last checkpoint stands."""
+        self.feed.abandon()
+        if self.doing == "waiting":
+            if not self._look():
+                return "diverged"
+            self._save()
+        return "interrupted"
 
     def _run_epoch(self, chance: Any) -> Reason | None:
         """Updates until the epoch, or the run, ends. No update waits for the device; a look, once a second, does."""
         groups, at, clock = self._enter_epoch(chance), self.at, self.clock
         while True:
-            asked = clock()
+            self.doing, self.since = "waiting", (asked := clock())
             group = next(groups, None)
+            self.doing, self.since = "updating", (began := clock())
             if group is None:
                 return self._end_epoch()
-            began = clock()
             self.rates.before_update(at.step)
             self.losses.append(self.update(group))
             now = clock()
@@ -113,6 +170,7 @@ class Run:
                 return reason
 
     def _enter_epoch(self, chance: Any) -> Iterator[list[Batch]]:
+        self.doing, self.since = "starting", self.clock()
         if chance is None:
             self.epoch_chance = checkpoint.chance_state() if self.folder else None
         groups = self.feed.groups(self.at.epoch, self.at.position, self.epoch_chance)
@@ -223,7 +281,7 @@ class Run:
 
     def _evaluate(self) -> None:
         """Loss and score on the validation data, and the mean training loss since the last time."""
-        found = Evaluation(loss=None, score=None)
+        found, self.doing, self.since = Evaluation(loss=None, score=None), "evaluating", self.clock()
         if self.valid is not None:
             found = evaluate(self.job, self.model, self._beating(self.valid), self.device, self.settings.precision)
         at, loss, score = self.at, _finite(found.loss), _finite(found.score)
@@ -244,6 +302,7 @@ class Run:
 
     def _beating(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         for batch in batches:
+            self.since = self.clock()
             self.beat("evaluating", None)
             yield batch
 
@@ -252,7 +311,7 @@ class Run:
         if self.folder is not None and best is not None:
             name, value = best
             content = {"model": self.model.state_dict(), "step": self.at.step, name: value}
-            checkpoint.save(self.folder / checkpoint.BEST_NAME, content)
+            self._write(checkpoint.BEST_NAME, content)
 
     def _begin_anew(self) -> None:
         if self.request.resume:
@@ -278,8 +337,16 @@ class Run:
             "evaluations": [asdict(found) for found in self.judge.evaluations],
             "metrics_size": self.metrics.size,
         }
-        checkpoint.save(self.folder / checkpoint.FILE_NAME, content)
+        self._write(checkpoint.FILE_NAME, content)
         self.saved_at, self.saved_step = self.clock(), self.at.step
+
+    def _write(self, name: str, content: Mapping[str, Any]) -> None:
+        assert self.folder is not None
+        before, self.doing = self.doing, "saving"
+        self.beat(SAVING, None)
+        checkpoint.save(self.folder / name, content)
+        self.beat(SAVED, None)
+        self.doing, self.since = before, self.clock()
 
     def _resume(self) -> Any:
         """Take in the checkpoint, if there is one; the state of chance to train on with."""
@@ -319,6 +386,7 @@ class Run:
             resumed_from=self.resumed_from,
             checkpoint=str(self.folder / checkpoint.FILE_NAME) if self.folder and saved else None,
             checkpoint_step=self.saved_step,
+            stuck_at=self.stuck_at,
             notes=self._notes(),
         )
 

@@ -1,8 +1,10 @@
 """A data set with a fault at one index, which the first look at the data passes by."""
 
+import ctypes
 import os
 import signal
 import time
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -34,8 +36,14 @@ class Faulty(Dataset):
             raise ValueError("the label is missing")
         if self.fault == "dies":
             os.kill(os.getpid(), signal.SIGSEGV)
+        if sign := os.environ.get("SIGN"):
+            Path(sign).touch()
         if self.fault == "hangs":
             time.sleep(10**6)
+        if self.fault == "deadlocks":  # in C, with Python's own lock held: no handler of a signal can run
+            mutex = ctypes.create_string_buffer(64)
+            for _ in range(2):
+                ctypes.PyDLL(None).pthread_mutex_lock(mutex)
 
 
 def job(fault: str = "raises") -> legroom.Job:

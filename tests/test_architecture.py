@@ -48,7 +48,7 @@ def test_advice_and_reports_never_import_torch(folder):
 
 
 def test_the_command_line_calls_only_the_api():
-    allowed = {"cli", "api", "errors", "units", "reports"}
+    allowed = {"cli", "api", "errors", "units", "texts", "reports"}
     for path in (SOURCE / "cli").glob("*.py"):
         reached = {name.split(".")[1] for name in imported(path) if name.startswith("legroom.")}
         assert reached <= allowed, f"{path} imports {reached - allowed}"

@@ -40,6 +40,7 @@ from legroom.records import (
     Trained,
 )
 from legroom.records.environments import allocator_environment, check_allocator
+from legroom.records.training import CHECKPOINT_NAME
 from legroom.running import Run, keep, machine_name, open_memory_session, open_session, out_folder
 from legroom.setting_rules import lacks_to_train
 from legroom.train_words import check_train_words
@@ -377,13 +378,15 @@ def train(
             "settings": chosen,
             "length": more.get("num_steps"),
         }
-        folder = str(session.logbook.path.parent.resolve())
+        folder = session.logbook.path.parent.resolve()
+        if run.resume and not (folder / CHECKPOINT_NAME).is_file():
+            run.tell(f"There is no checkpoint in {folder} to go on from, so the run begins anew")
         request = Train(
             fresh=False,
             device=place.device,
             settings=chosen,
             target=aim,
-            folder=folder,
+            folder=str(folder),
             resume=run.resume,
             identity=identity,
             **more,

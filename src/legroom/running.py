@@ -2,6 +2,7 @@
 
 import datetime
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -37,6 +38,8 @@ class Run:
     timeout: float = 300.0
     """Seconds a job may do nothing before it counts as hung."""
     progress: Progress = lambda message, share: None
+    tell: Callable[[str], None] = lambda sentence: None
+    """Told at once what a person may want to stop for."""
     engine: Engine | None = None
     """Where workers run; processes of this machine where absent."""
     together: str = ""

@@ -152,6 +152,7 @@ def test_report_prints_all_that_the_page_shows_as_json(folder):
 @pytest.mark.parametrize(("words", "said"), [([], True), (["--quiet"], False), (["--json"], False)])
 def test_commands_say_where_the_report_is_on_stderr_alone(tmp_path, monkeypatch, memory_answer, words, said):
     monkeypatch.setattr(api, "memory", lambda *args, **named: memory_answer)
+    (tmp_path / "report.html").touch()
     ran = CliRunner().invoke(app, ["memory", "--out", str(tmp_path), *words])
     assert ran.exit_code == 0, ran.output
     assert ("Wrote" in ran.stderr) is said

@@ -1,6 +1,5 @@
 """What all commands share: their common options, progress, printing, and errors as sentences with exit codes."""
 
-import json as json_library
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -11,9 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from legroom.errors import LegroomError, NothingMeasured, UsageError
+from legroom.texts import json_text, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+LEAP = 0.1
+"""Share of the work that nobody does between two messages."""
 
 JobWord = Annotated[
     str, typer.Argument(metavar="JOB", help="file.py:function, package.module:function, or a built-in name.")
@@ -54,7 +58,7 @@ def speaking(*, json: bool, debug: bool, resumes: bool = True) -> Iterator[None]
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
         kept = " What was measured is kept; --resume goes on from there." if resumes else ""
-        typer.echo(f"Stopped.{kept}", err=True)
+        say(f"Stopped.{kept}")
         raise typer.Exit(130) from None
     except (typer.Exit, typer.Abort):
         raise
@@ -71,11 +75,16 @@ def _say(
 ) -> None:
     if json:
         print_json({"error": message, "error_type": type(error).__name__, **(facts or {})})
-    typer.echo(f"legroom: {message}", err=True)
+    say(f"legroom: {message}")
     if debug and details:
-        typer.echo(details, err=True)
+        say(details)
     elif details and not isinstance(error, UsageError):
-        typer.echo("(--debug shows what the job printed or where it failed)", err=True)
+        say("(--debug shows what the job printed or where it failed)")
+
+
+def say(text: str) -> None:
+    """A line on stderr. Texts come from jobs and file names: what would command the terminal is left out."""
+    typer.echo(printable(text), err=True)
 
 
 def options_of(words: list[str], data: Path | None = None) -> dict[str, str]:
@@ -95,7 +104,7 @@ def check_data(data: Path | None) -> None:
 
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object on stdout."""
-    sys.stdout.write(json_library.dumps(value) + "\n")
+    sys.stdout.write(json_text(value) + "\n")
 
 
 def print_answer(answer: Any, printer: Callable[["Console", Any], None], *, json: bool) -> None:
@@ -105,15 +114,15 @@ def print_answer(answer: Any, printer: Callable[["Console", Any], None], *, json
     if json:
         print_json(to_json(answer))
     else:
-        from rich.console import Console
+        from legroom.reports.console.layout import PlainConsole
 
-        printer(Console(), answer)
+        printer(PlainConsole(), answer)
 
 
 def print_written(path: Path, *, json: bool, quiet: bool) -> None:
     """Say on stderr where the report is."""
-    if not json and not quiet:
-        typer.echo(f"Wrote {path}", err=True)
+    if not json and not quiet and path.is_file():
+        say(f"Wrote {path}")
 
 
 @contextmanager
@@ -136,15 +145,16 @@ def interruptible() -> Iterator[None]:
 @contextmanager
 def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
     """A bar with an estimate of what is left on stderr, where that is a terminal."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
+    from legroom.reports.console.layout import PlainConsole
+
+    console = PlainConsole(stderr=True)
     if quiet or not console.is_terminal:
         yield lambda message, share: None
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),
@@ -152,4 +162,14 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
     )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=1.0)
-        yield lambda message, share: bar.update(task, description=message, completed=share)
+        yield lambda message, share: show_progress(bar, task, message, share)
+
+
+def show_progress(bar: "Progress", task: "TaskID", message: str, share: float) -> None:
+    """Move the bar; a leap was paid for by an earlier run, so the estimate of what is left counts from there."""
+    shown = bar.tasks[task]
+    if share - shown.completed > LEAP:
+        began = shown.start_time
+        bar.reset(task)
+        shown.start_time, shown.completed = began, share
+    bar.update(task, description=message, completed=share)

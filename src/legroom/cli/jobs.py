@@ -15,8 +15,7 @@ def run(data: Data = None, json: Json = False, debug: Debug = False) -> None:
         if json:
             print_json({"jobs": [asdict(workload) for workload in workloads]})
             return
-        from rich.console import Console
-
         from legroom.reports.console.jobs import print_jobs
+        from legroom.reports.console.layout import PlainConsole
 
-        print_jobs(Console(), workloads)
+        print_jobs(PlainConsole(), workloads)

@@ -94,7 +94,7 @@ def run(
                 compile=compile,
                 channels_last=channels_last,
                 fused=fused,
-                run=api.Run(out=out, resume=resume, seed=seed, timeout=timeout, progress=progress),
+                run=api.Run(out=out, resume=resume, seed=seed, timeout=timeout, progress=progress, tell=common.say),
             )
         common.print_answer(answer, print_train, json=json)
         common.print_written(api.report_path(job, common.options_of(with_, data), out), json=json, quiet=quiet)

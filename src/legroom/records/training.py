@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from legroom.records.environments import Allocator, Environment, allocator_environment
 
+CHECKPOINT_NAME = "checkpoint.pt"
 SAVING, SAVED = "saving", "saved"
 """What a run says, without fail, before and after it writes weights: that may take long, and hears no signals."""
 

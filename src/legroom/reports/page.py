@@ -1,8 +1,6 @@
 """The report as one offline page: every question the folder knows, drawn from the data that `--json` prints."""
 
 import functools
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from legroom.files import write_atomically
 from legroom.reports.saved import SavedAnswer, read_answers
 from legroom.reports.sections import QUESTIONS
 from legroom.reports.sections.base import Section
+from legroom.texts import json_text
 from legroom.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -133,22 +132,10 @@ def embed_json(value: Any) -> str:
     >>> print(embed_json({"job": "</script><b>"}))
     {"job": "\u003c/script\u003e\u003cb\u003e"}
     """
-    text = json.dumps(finite(value), allow_nan=False)
+    text = json_text(value)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def finite(value: Any) -> Any:
-    """The same value with None for numbers that JSON has no word for."""
-    match value:
-        case float() if not math.isfinite(value):
-            return None
-        case dict():
-            return {name: finite(part) for name, part in value.items()}
-        case list() | tuple():
-            return [finite(part) for part in value]
-    return value
 
 
 def quantity(value: Any, unit: str = "") -> str:

@@ -3,15 +3,17 @@
 import datetime
 import functools
 import json
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legroom.answers import Answer
 from legroom.errors import UsageError
-from legroom.files import write_atomically
+from legroom.files import write_atomically, writing
 from legroom.reports.sections import QUESTIONS, Question, question_of, to_json
+from legroom.texts import json_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -36,9 +38,10 @@ def save_answer(folder: Path, answer: Answer) -> None:
     now = datetime.datetime.now(datetime.UTC).isoformat()
     kept = {"question": question.name, "answered_at": now, **to_json(answer)}
     words = [question.name, *map(str, question.circumstances(answer))]
-    (folder / FOLDER_NAME).mkdir(exist_ok=True)
+    with writing(folder / FOLDER_NAME):
+        (folder / FOLDER_NAME).mkdir(exist_ok=True)
     name = re.sub(r"[^a-z0-9.]+", "-", "-".join(words).lower())
-    write_atomically(folder / FOLDER_NAME / f"{name}.json", json.dumps(kept))
+    write_atomically(folder / FOLDER_NAME / f"{name}.json", json_text(kept))
 
 
 def read_answers(folder: Path) -> tuple[list[SavedAnswer], list[str]]:
@@ -59,9 +62,11 @@ def read_answers(folder: Path) -> tuple[list[SavedAnswer], list[str]]:
 
 def _read(data: dict[str, Any]) -> SavedAnswer:
     question = _question(data["question"])
+    # JSON has no word for NaN: a number that was none comes back as null.
+    lost = {item.name: math.nan for item in fields(question.kind) if item.type is float and data[item.name] is None}
     return SavedAnswer(
         question=question,
-        answer=_reader(question.name).validate_python(data),
+        answer=_reader(question.name).validate_python({**data, **lost}),
         answered_at=data["answered_at"],
         legroom_version=data["legroom_version"],
     )

@@ -13,11 +13,12 @@ import torch
 
 from legroom.errors import UsageError
 from legroom.files import replacing, writing
+from legroom.records.training import CHECKPOINT_NAME
 from legroom.training.metrics import BOARD_NAME
 from legroom.training.metrics import FILE_NAME as METRICS_NAME
 
 FORMAT = 1
-FILE_NAME, BEST_NAME = "checkpoint.pt", "best.pt"
+FILE_NAME, BEST_NAME = CHECKPOINT_NAME, "best.pt"
 LEFT_NAMES = (FILE_NAME, BEST_NAME, METRICS_NAME, BOARD_NAME)
 """What a run leaves in its folder; the checkpoint first, so that a kill amid moving leaves none to go on from."""
 WAY_OUT = "Put back a copy of it, or start without --resume, which keeps it aside"

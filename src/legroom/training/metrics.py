@@ -1,6 +1,5 @@
 """What a run leaves behind as it goes: JSON lines, and TensorBoard's files where wanted."""
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ import torch
 
 from legroom.errors import UsageError
 from legroom.files import writing
+from legroom.texts import json_text
 
 FILE_NAME, BOARD_NAME = "metrics.jsonl", "tensorboard"
 
@@ -30,7 +30,7 @@ class Metrics:
         """Append the line; numbers of a step also go to TensorBoard."""
         if self.path is None:
             return
-        content = json.dumps(line).encode() + b"\n"
+        content = json_text(line).encode() + b"\n"
         with writing(self.path), self.path.open("ab") as file:
             file.write(content)
         self.size += len(content)

@@ -2,15 +2,26 @@
 
 from collections.abc import Iterable
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 
 from legroom.answers import Answer
+from legroom.texts import printable
 from legroom.units import format_seconds
 
 Row = tuple[str, str, str]
 """Name, value, remark."""
+
+
+class PlainConsole(Console):
+    """A console that sends its own styles to the terminal, and no command that stands in a text."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The parts as rich makes them, their texts cleaned."""
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(printable(part.text), part.style)
 
 
 def print_title(console: Console, answer: Answer, circumstances: str) -> None:

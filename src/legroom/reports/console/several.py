@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from legroom.answers import Answer
+from legroom.reports.console.layout import PlainConsole
 from legroom.reports.page import quantity
 from legroom.reports.sections import section_of
 from legroom.reports.sections.base import Table
@@ -15,7 +16,7 @@ from legroom.reports.sections.base import Table
 
 def print_several(answers: Sequence[Answer], missing: Sequence[str], printer: Callable[[Console, Any], None]) -> None:
     """Each answer in full, the last one asked first; then the table that compares them, and what has no answer."""
-    console = Console()
+    console = PlainConsole()
     for answer in reversed(answers):
         printer(console, answer)
         console.print()

@@ -175,7 +175,7 @@ def test_a_device_that_cannot_be_fed_is_told(ask):
     answer = ask(FakeLoaders(prepare_seconds=0.4, step_seconds=0.001, num_cores=4))
     assert not answer.is_fed
     assert answer.bound_by == "preparation"
-    assert any("No number of workers feeds the device" in note for note in answer.notes)
+    assert any("No number of workers gives the step all it could take" in note for note in answer.notes)
 
 
 def test_cold_storage_is_named_with_its_planted_share(ask):
@@ -328,6 +328,30 @@ def test_the_chosen_setting_is_the_one_made_cold(ask):
     machine = FakeMachine(loaders=loaders)
     answer = ask(loaders, machine=machine)
     assert [r.lane.num_workers for r in machine.asked if isinstance(r, ReadCold)] == [answer.num_workers]
+
+
+class Disturbed(FakeLoaders):
+    """Every fourth turn takes four times as long, as where it meets the end of an epoch or another program."""
+
+    def race(self, request):
+        def disturb(rate):
+            seconds = [one * (4 if place % 4 == 3 else 1) for place, one in enumerate(rate.batch_seconds)]
+            return replace(rate, batch_seconds=seconds)
+
+        return LoaderRates(lanes=[disturb(rate) for rate in super().race(request).lanes])
+
+
+def test_the_rate_told_is_samples_over_seconds_of_all_turns_slow_ones_included(ask):
+    machine = FakeMachine(loaders=Disturbed(prepare_seconds=1e-3, step_seconds=0.01, num_cores=2))
+    answer = ask(machine.loaders, machine=machine)
+    races = [(r.num_rounds, len(r.lanes)) for r in machine.asked if isinstance(r, RaceLoaders) and r.what == "together"]
+    num_turns = sum(rounds * lanes for rounds, lanes in races)
+    num_slow = sum(rounds // 4 * lanes for rounds, lanes in races)
+    # All take the same time: the slow ones give a quarter of the samples.
+    share = 1 - 0.75 * num_slow / num_turns
+    quiet = answer.batch_size / machine.loaders.batch_seconds(answer.num_workers)
+    assert 0.8 < share < 0.9
+    assert answer.samples_per_second == pytest.approx(share * quiet)
 
 
 @pytest.mark.parametrize("gain", [1.15, 1.0])

@@ -33,7 +33,7 @@ class LoadingAnswer(Answer):
     range: tuple[int, int]
     """Fewest and most workers measured within 5 % of the best."""
     samples_per_second: float
-    """Of all devices together."""
+    """Of all devices together: samples over the seconds of all turns, as a loop over the loader would show."""
     device_samples_per_second: float
     """What one device eats when samples already lie on it."""
     is_fed: bool
@@ -141,13 +141,13 @@ def _shares(seen: Evidence, rate: float) -> tuple[dict[str, float], str]:
     storage = 0.0
     if seen.cold is not None and seen.cold.bytes_per_sample > 0:
         storage = max(0.0, seen.cold.cold_batch_seconds - seen.cold.warm_batch_seconds)
-    shares = time_shares(seen.step.median_seconds, warm, max(warm, seen.step.median_seconds) + storage)
+    shares = time_shares(seen.step_seconds, warm, max(warm, seen.step_seconds) + storage)
     return shares, max(shares, key=lambda name: shares[name])
 
 
 def _batch_seconds(seen: Evidence) -> dict[str, float]:
     inline, one = seen.load.get(0), seen.load.get(1)
-    parts = {"step": seen.step.median_seconds, "copy": seen.step.copy_seconds}
+    parts = {"step": seen.step_seconds, "copy": seen.step.copy_seconds}
     if inline is not None:
         parts["preparation"] = inline.median_seconds
     if one is not None:

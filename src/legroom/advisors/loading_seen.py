@@ -1,11 +1,12 @@
 """What a logbook holds about loading, read back as one set of evidence."""
 
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from legroom.errors import NothingMeasured
 from legroom.laws.loading import LoaderLaw, core_ceiling, fit_loader_law, most_workers_in_memory
-from legroom.laws.race import choose_loader, join_rounds
+from legroom.laws.race import choose_loader, whole_time_rates
 from legroom.records import ColdRead, Entry, Lane, LaneRate, LoaderRates, LoadingQuestion, RaceLoaders
 
 
@@ -17,14 +18,20 @@ class Evidence:
     load: dict[int, LaneRate]
     together: list[LaneRate]
     rates: dict[Lane, float]
-    """Rates of all that were raced with the step, on one scale."""
+    """Rates of all that were raced with the step, on one scale: samples over seconds of whole turns."""
     cold: ColdRead | None
     failed: list[LaneRate]
 
     @property
     def eats(self) -> float:
         """Samples per second that the device takes: no less than it took in any race."""
-        return max(self.step.samples_per_second, *self.rates.values())
+        alone = statistics.fmean(self.step.samples_per_batch / seconds for seconds in self.step.batch_seconds)
+        return max(alone, *self.rates.values())
+
+    @property
+    def step_seconds(self) -> float:
+        """Of a batch that already lies on the device, at that rate."""
+        return self.step.samples_per_batch / self.eats
 
     @property
     def repeats_samples(self) -> bool:
@@ -56,7 +63,7 @@ def evidence_of(entries: Sequence[Entry], question: LoadingQuestion) -> Evidence
         step=seen["step"][-1].lanes[0],
         load=load,
         together=_measured(together),
-        rates=join_rounds([one for race in seen["together"] for one in race.rounds]),
+        rates=whole_time_rates([one for race in seen["together"] for one in race.rounds]),
         cold=cold,
         failed=[
             rate for race in (*seen["load"], *seen["together"]) for rate in race.lanes if rate.outcome != "measured"

@@ -18,7 +18,8 @@ def loading_recommendations(seen: Evidence, span: tuple[int, int]) -> list[Recom
     """Workers and batches ahead, with what they reached."""
     chosen = seen.chosen
     rate, eats = seen.rates[chosen], seen.eats
-    reached = f"{_workers(chosen.num_workers)} load {rate:,.0f} samples/s with the step, the device eats {eats:,.0f}"
+    who = f"with {_workers(chosen.num_workers)}" if chosen.num_workers else "without workers"
+    reached = f"{who} the step gets {rate:,.0f} samples/s; alone, with data ready, it takes {eats:,.0f}"
     made = [
         Recommendation(
             name="num_workers", value=chosen.num_workers, range=span, because=reached, evidence=["loader_rates"]
@@ -46,11 +47,7 @@ def loading_notes(seen: Evidence, question: LoadingQuestion) -> Iterable[str]:
     if rate < STARVED * eats and most_tried == 0:
         yield f"Without workers the device gets {rate / eats:.0%} of what it eats, and no worker could be tried"
     elif rate < STARVED * eats:
-        yield (
-            f"No number of workers feeds the device: up to {most_tried} were tried, the best setting reaches "
-            f"{rate / eats:.0%} of what it eats"
-            + (" (device and workers share the same cores)" if question.device == "cpu" else "")
-        )
+        yield _starved(f"{rate / eats:.0%}", most_tried, question)
     for failed in _unlike(seen.failed):
         way = ". Define at the top of a module what the data set holds" if failed.outcome == "unpicklable" else ""
         yield f"{_workers(failed.lane.num_workers)} could not run: {failed.reason}{way}"
@@ -73,6 +70,17 @@ def loading_notes(seen: Evidence, question: LoadingQuestion) -> Iterable[str]:
     first = [one.start_seconds for one in seen.together if one.lane == chosen]
     if chosen.num_workers and first:
         yield f"Persistent workers save {format_seconds(min(first))} at the start of every epoch"
+
+
+def _starved(share: str, most_tried: int, question: LoadingQuestion) -> str:
+    """That no setting feeds the device, and on a CPU why that is no fault of a setting."""
+    tried = f"up to {most_tried} were tried, and the best setting reaches"
+    if question.device == "cpu":
+        return (
+            "No number of workers gives the step all it could take, as step and workers share the same cores: "
+            f"{tried} {share} of the rate of the step alone"
+        )
+    return f"No number of workers feeds the device: {tried} {share} of what it eats"
 
 
 def _unlike(failed: Iterable[LaneRate]) -> Iterable[LaneRate]:

@@ -43,8 +43,9 @@ def loading_rows(answer: LoadingAnswer) -> Iterable[Row]:
     if answer.read_bytes_per_sample is not None:
         reached = f"a sample, at {format_bytes(answer.storage_bytes_per_second or 0)}/s from cold storage"
         yield "reads", format_bytes(answer.read_bytes_per_sample), reached
-    held = f"{format_bytes(answer.worker_bytes)} a worker, {format_bytes(answer.shared_bytes)} waiting in /dev/shm"
-    yield "memory", format_bytes(answer.num_workers * answer.worker_bytes + answer.shared_bytes), held
+    if answer.num_workers:
+        held = f"{format_bytes(answer.worker_bytes)} a worker, {format_bytes(answer.shared_bytes)} waiting in /dev/shm"
+        yield "memory", format_bytes(answer.num_workers * answer.worker_bytes + answer.shared_bytes), held
     yield _allowed(answer)
 
 

@@ -50,7 +50,14 @@ def test_a_value_changed_by_hand_counts(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("[batch_size]", "[batchsize]"), r"plan.toml, line \d+ has a table \[batchsize\] that no plan has"),
+        (
+            ("[batch_size]", "[batchsize]"),
+            r"line 11 has a table \[batchsize\] that no plan has. Close to it: batch_size",
+        ),
+        (
+            ("[batch_size]", "[[batch_size]]"),
+            r"line 11: batch_size is no table. Write \[batch_size\] and below it value",
+        ),
         (("value = 48", 'value = "many"'), r"line 12: batch_size is 'many'; it must be a whole number of at least 1"),
         (("value = 48", "value = true"), "line 12: batch_size is True; it must be a whole number"),
         (("value = 48", "values = 48"), r"line 12: \[batch_size\] has a key 'values' that no plan has. Known: value"),
@@ -60,9 +67,9 @@ def test_a_value_changed_by_hand_counts(tmp_path):
         (("value = 0.3", "value = -0.3"), "learning_rate is -0.3; it must be a positive number"),
         (("value = 0.3", "value = nan"), "learning_rate is nan; it must be a positive number"),
         (('value = "default"', 'value = "fast"'), r"line \d+: allocator is 'fast'; it must be expandable or default"),
-        (('goal = "time"', 'gaol = "time"'), r"line 4 has a key 'gaol' that no plan has. Known: job"),
+        (('goal = "time"', 'gaol = "time"'), r"line 4 has a key 'gaol' that no plan has. Close to it: goal"),
         (('goal = "time"', "goal = 3"), "line 4: goal is 3; it must be text in quotes"),
-        (('goal = "time"', "num_workers = 2"), r"line 4 has num_workers = 2 where a plan has a table. Write \[num_w"),
+        (('goal = "time"', "num_workers = 2"), r"line 4: num_workers is no table. Write \[num_workers\] and"),
         (("[batch_size]", "[num_workers]\nvalue = 100000\n\n[batch_size]"), "num_workers is 100000; .* from 0 to"),
         (("[batch_size]", "[num_devices]\nvalue = 8\n\n[batch_size]"), "num_devices is 8; .* several devices yet"),
         (("[batch_size]", '[schedule]\nvalue = "cosin"\n\n[batch_size]'), r"line 12: 'cosin' is no schedule"),
@@ -82,6 +89,11 @@ def test_a_plan_that_names_no_setting_is_refused(tmp_path, content):
     (tmp_path / "plan.toml").write_bytes(content)
     with pytest.raises(UsageError, match=r"plan\.toml names no setting"):
         read_plan(tmp_path / "plan.toml")
+
+
+def test_a_folder_in_place_of_a_plan_is_answered_with_the_file_in_it(tmp_path):
+    with pytest.raises(UsageError, match=r"is a folder. Name the file in it: .*plan\.toml"):
+        read_plan(tmp_path)
 
 
 def test_a_file_that_is_no_text_is_no_plan(tmp_path):
@@ -224,6 +236,24 @@ def test_answers_from_before_the_jobs_file_changed_are_told_and_left_alone(tmp_p
     answer = api.plan(f"{job}:job", device="cpu", run=run)
     assert answer.batch_size == 32
     assert any("speed" in note and "before the job's file changed" in note for note in answer.notes)
+
+
+def test_passes_are_proved_with_the_gradients_that_are_held_between_them(tmp_path):
+    machine = FakeMachine(bytes_per_sample=40e6, fixed_bytes=300e6, gradient_bytes=200e6)
+    answer = ask_plan(tmp_path, machine, memory="1GB")
+    assert answer.batch_size * answer.accumulation_steps >= 32
+    assert machine.peak_bytes(answer.batch_size) + 200e6 <= 1e9
+    assert any(request.accumulation_steps > 1 for request in machine.asked if isinstance(request, StepPeaks))
+
+
+def test_a_job_with_its_own_step_is_not_told_to_accumulate(tmp_path):
+    class OwnStep(FakeMachine):
+        def _description(self):
+            return replace(super()._description(), own_step=True)
+
+    answer = ask_plan(tmp_path, OwnStep(bytes_per_sample=40e6), memory="1GB")
+    assert (answer.batch_size, answer.accumulation_steps) == (item(answer, "max_batch_size").value, 1)
+    assert "its own step" in item(answer, "batch_size").because
 
 
 def test_an_epoch_keeps_ten_updates_however_large_the_knee(tmp_path):

@@ -7,9 +7,10 @@ from legroom.advisors.estimate import advise_estimate, does_not_fit, estimates_o
 from legroom.advisors.loading import LoadingAnswer
 from legroom.advisors.loading_thesis import advise_loading_thesis
 from legroom.advisors.memory import MemoryAnswer, advise_memory
-from legroom.advisors.plan_batch import worth_proving
+from legroom.advisors.plan_batch import needs_passes, worth_proving
 from legroom.advisors.thesis import advise_thesis
 from legroom.errors import DoesNotFit, UsageError
+from legroom.job import Settings
 from legroom.known import KnownAnswers, find_known
 from legroom.plan import Plan
 from legroom.probes.largest_batch import find_largest_batch
@@ -72,15 +73,26 @@ def _find_on_card(session: Session, question: MemoryQuestion, description: JobDe
 
 def ask_plan(session: Session, question: MemoryQuestion, description: JobDescription, place: Place) -> Plan:
     """The plan from the answers in the folder; memory is asked where none holds, as far as a batch could pay."""
-    known, worth = KnownAnswers(), worth_proving(int(description.baseline["batch_size"]), None)
+    baseline, known = Settings(**description.baseline), KnownAnswers()
     if place.is_here:
         if question.device != "cpu":
             question = read_budget(session, question, description)
         known = find_known(session.logbook, question, budget_named=place.is_named)
-        worth = worth_proving(int(description.baseline["batch_size"]), known.speed)
-    memory = known.memory or ask_memory(session, replace(question, most=worth.most), description, place)
+    worth = worth_proving(baseline.batch_size, known.speed)
+    question = replace(question, most=worth.most)
+    memory = known.memory or ask_memory(session, question, description, place)
+    if place.is_here and not description.own_step and needs_passes(baseline, memory, known.speed):
+        whole = baseline.batch_size * baseline.accumulation_steps
+        memory = ask_memory(session, replace(question, effective_batch=whole), description, place)
     notes = [*known.notes, *([] if known.memory else worth.note(memory))]
-    return combine(session.address, memory, speed=known.speed, loading=known.loading, notes=notes)
+    return combine(
+        session.address,
+        memory,
+        speed=known.speed,
+        loading=known.loading,
+        notes=notes,
+        own_step=description.own_step,
+    )
 
 
 def ask_thesis(session: Session, question: MemoryQuestion, description: JobDescription) -> MemoryAnswer:

@@ -1,5 +1,6 @@
 """plan.toml: a plan as people read and change it, and every mistake in it told with its line."""
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -93,6 +94,8 @@ def read_plan(path: Path) -> Plan:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a folder. Name the file in it: {path / 'plan.toml'}") from None
     except OSError as error:
         raise UsageError(f"Cannot read the plan {path}: {error.strerror}. legroom plan writes one") from None
     except UnicodeDecodeError:
@@ -115,7 +118,8 @@ def _check_top(path: Path, text: str, data: Mapping[str, Any]) -> None:
             continue
         if name not in TOP:
             what = f"a table [{name}]" if isinstance(value, dict) else f"a key {name!r}"
-            known = f"Known: {', '.join(TOP)}, and tables {', '.join(sorted(TABLES))}"
+            close = ", ".join(difflib.get_close_matches(name, (*TOP, *TABLES)))
+            known = f"Close to it: {close}" if close else f"Known: {', '.join(TOP)}; tables: {', '.join(TABLES)}"
             raise UsageError(f"{_where(path, text, name)} has {what} that no plan has. {known}")
         fits, wanted = TOP[name]
         if not fits(value):
@@ -124,9 +128,9 @@ def _check_top(path: Path, text: str, data: Mapping[str, Any]) -> None:
 
 def _check_table(path: Path, text: str, name: str, table: Any) -> None:
     if not isinstance(table, dict):
+        where = _where(path, text, name)
         raise UsageError(
-            f"{_where(path, text, name)} has {name} = {table!r} where a plan has a table. "
-            f"Write [{name}] with value = ... below the keys at the top"
+            f"{where}: {name} is no table. Write [{name}] and below it value = ..., after the keys at the top"
         )
     for key, value in table.items():
         if key not in INSIDE:

@@ -142,6 +142,11 @@ def test_a_folder_without_answers_is_refused_in_a_sentence(tmp_path, name):
         api.report(tmp_path / name)
 
 
+def test_a_folder_of_folders_is_answered_with_their_names(folder):
+    with pytest.raises(UsageError, match=rf"There is no answer in .*, but in: .*{folder.name}"):
+        api.report(folder.parent)
+
+
 def test_report_prints_all_that_the_page_shows_as_json(folder):
     ran = CliRunner().invoke(app, ["report", str(folder), "--json"])
     shown = json.loads(ran.stdout)

@@ -58,11 +58,12 @@ def combine(
     speed: SpeedAnswer | None = None,
     loading: Sequence[LoadingAnswer] = (),
     notes: Sequence[str] = (),
+    own_step: bool = False,
     goal: str = "time",
 ) -> Plan:
     """The plan that the answers give; what nothing was measured for stays as the user has it."""
     baseline = replace(Settings(**memory.baseline), precision=memory.settings["precision"])
-    batch = recommend_batch(baseline, memory, speed)
+    batch = recommend_batch(baseline, memory, speed, own_step=own_step)
     found = [*batch, *_recommend_workers(loading, batch[0].value)]
     settings = replace(baseline, num_devices=1, **{item.name: item.value for item in found})
     kept = {name: why for name, why in UNMEASURED.items() if name not in {item.name for item in found}}

@@ -41,16 +41,33 @@ def worth_proving(own: int, speed: SpeedAnswer | None) -> Worth:
     return Worth(most=most, because="of those that legroom speed timed none was faster")
 
 
-def recommend_batch(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None) -> list[Recommendation]:
-    """Batch and passes: up to the knee and the limit, and never a smaller update than the job's own."""
-    limit = min(memory.range[0], memory.data_limit or memory.range[0])
-    wanted = baseline.batch_size * baseline.accumulation_steps
+def reach(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None) -> int:
+    """The largest batch of one pass: up to the knee, as long as an epoch keeps some updates, and to the limit."""
+    learns = UNBOUNDED if memory.data_limit is None else max(1, memory.data_limit // FEWEST_UPDATES)
     knee = speed.knee_batch_size if speed else 0
-    reach = min(limit, max(min(knee, _learns(memory)), baseline.batch_size))
-    size, steps = (reach, 1) if wanted <= reach else split_batch(wanted, reach)
-    because = _because(baseline, memory, speed, limit, size, steps)
+    return min(limit_of(memory), max(min(knee, learns), baseline.batch_size))
+
+
+def limit_of(memory: MemoryAnswer) -> int:
+    """What memory was proved to hold, and the data set has."""
+    return min(memory.range[0], memory.data_limit or memory.range[0])
+
+
+def needs_passes(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None) -> bool:
+    """Whether the job's own update takes several passes of all that fits: then gradients are held beside them."""
+    limit = limit_of(memory)
+    return baseline.batch_size * baseline.accumulation_steps > limit == reach(baseline, memory, speed)
+
+
+def recommend_batch(
+    baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None, *, own_step: bool
+) -> list[Recommendation]:
+    """Batch and passes; the update is no smaller than the job's own, unless the job's own step cannot be split."""
+    size, steps = _split(baseline, memory, speed, own_step)
     evidence = [*(["step_times"] if speed else []), *memory.recommendations[0].evidence]
+    limit = limit_of(memory)
     span = (1, limit) if speed is None else (min(size, speed.range[0]), max(size, min(limit, speed.range[1])))
+    because = _because(baseline, memory, speed, size, steps)
     passes = "one pass an update" if steps == 1 else f"{steps} passes of {size:,} make an update of {size * steps:,}"
     return [
         Recommendation(name="batch_size", value=size, range=span, because=because, evidence=evidence),
@@ -58,16 +75,22 @@ def recommend_batch(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer
     ]
 
 
-def _learns(memory: MemoryAnswer) -> int:
-    """The largest batch that leaves an epoch some updates."""
-    return UNBOUNDED if memory.data_limit is None else max(1, memory.data_limit // FEWEST_UPDATES)
+def _split(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None, own_step: bool) -> tuple[int, int]:
+    wanted, most = baseline.batch_size * baseline.accumulation_steps, reach(baseline, memory, speed)
+    if own_step or wanted <= most:
+        return most, 1
+    if needs_passes(baseline, memory, speed) and memory.micro_batch_size and memory.accumulation_steps:
+        return memory.micro_batch_size, memory.accumulation_steps
+    return split_batch(wanted, most)
 
 
-def _because(
-    baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None, limit: int, size: int, steps: int
-) -> str:
-    budget, own = format_bytes(memory.budget_bytes), baseline.batch_size
-    found = "estimated" if memory.estimate else "proved"
+def _because(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None, size: int, steps: int) -> str:
+    budget, own, limit = format_bytes(memory.budget_bytes), baseline.batch_size, limit_of(memory)
+    found = "estimated" if memory.estimate else "proved" if memory.verified else "seen"
+    if own > limit and steps == 1:
+        return (
+            f"the most {found} to fit {budget}; your {own:,} do not, and a job with its own step has one pass an update"
+        )
     if own > limit:
         wanted = own * baseline.accumulation_steps
         return f"your {wanted:,} at once do not fit {budget}; {steps} passes of {size:,} give the same update"
@@ -77,10 +100,10 @@ def _because(
     knee, why = speed.knee_batch_size, speed.recommendations[0].because
     if knee <= own:
         return f"the job's own; it is already past the knee of {knee:,}, {why}"
-    if knee > size < limit:
-        return f"a tenth of the data set, so that an epoch keeps {FEWEST_UPDATES} updates; the knee is {knee:,}, {why}"
-    if knee > limit:
+    if knee > limit == size:
         return f"the most {found} to fit {budget}; the knee is {knee:,}, {why}"
+    if knee > size:
+        return f"a tenth of the data set, so that an epoch keeps {FEWEST_UPDATES} updates; the knee is {knee:,}, {why}"
     return f"{why}; {found} to fit {budget}"
 
 

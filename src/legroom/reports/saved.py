@@ -56,7 +56,13 @@ def read_answers(folder: Path) -> tuple[list[SavedAnswer], list[str]]:
         except (ValueError, KeyError, TypeError, OSError):
             notes.append(f"{path.name} holds no answer that this version of legroom can read; ask the question again")
     if not found:
-        raise UsageError(f"There is no answer in {folder}. Name a folder that a legroom command wrote with --out")
+        inside = ", ".join(str(path.parent) for path in sorted(folder.glob(f"*/{FOLDER_NAME}")))
+        way = (
+            f", but in: {inside}. Name one of them"
+            if inside
+            else ". Name a folder that a legroom command wrote with --out"
+        )
+        raise UsageError(f"There is no answer in {folder}{way}")
     return sorted(found, key=lambda saved: saved.answered_at, reverse=True), notes
 
 

@@ -24,10 +24,10 @@ def print_plan(console: Console, answer: PlanAnswer) -> None:
     console.print(table)
     words = ", ".join(f"{item.name} {_number(item.value)}" for item in kept)
     console.print(f"Kept as the job has them, not measured: {escape(words)}")
-    rest = [what for what in answer.not_measured if what not in (*UNMEASURED.values(), MORE_DEVICES)]
-    print_remarks(
-        console, replace(answer, not_measured=[], notes=[*answer.notes, *(f"Left out: {what}" for what in rest)])
-    )
+    rest = [
+        what[:1].upper() + what[1:] for what in answer.not_measured if what not in (*UNMEASURED.values(), MORE_DEVICES)
+    ]
+    print_remarks(console, replace(answer, not_measured=[], notes=[*answer.notes, *rest]))
 
 
 def print_foreseen(console: Console, answer: Foreseen) -> None:

@@ -182,3 +182,16 @@ def test_the_law_of_memory_is_drawn_only_as_far_as_what_was_measured_stays_in_si
     most = memory_answer.max_batch_size
     near, far = (replace(memory_answer, range=(most, high)) for high in (most + 10, 10**7))
     assert [max(series(answer, "memory-peaks", "law")) for answer in (near, far)] == [most + 10, 2 * most]
+
+
+def test_the_losses_of_updates_and_their_rates_are_drawn(train_answer):
+    curve = {"step": [5, 10], "seconds": [1.0, 2.0], "loss": [0.9, 0.4], "rate": [0.1, 0.05]}
+    drawn = replace(train_answer, curve=curve)
+    assert series(drawn, "train-loss", "training") == {1.0: 0.9, 2.0: 0.4}
+    assert len(series(drawn, "train-loss", "validation")) == len(train_answer.evaluations)
+    assert series(drawn, "train-rate", "rate") == {5: 0.1, 10: 0.05}
+
+
+def test_a_run_saved_before_curves_were_kept_shows_its_means(train_answer):
+    old = replace(train_answer, curve={})
+    assert len(series(old, "train-loss", "training")) == len(old.evaluations)

@@ -1,6 +1,6 @@
 """What a training run came to: read off its record."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from legroom.answers import Answer
@@ -46,6 +46,8 @@ class TrainAnswer(Answer):
     target: tuple[str, float] | None
     settings: dict[str, Any]
     evaluations: list[dict[str, Any]]
+    curve: dict[str, list[int | float]] = field(default_factory=dict)
+    """Points evenly over the updates, by column: `step`, `seconds`, mean `loss` since the point before, `rate`."""
 
 
 def advise_train(logbook: Logbook, description: JobDescription, request: Train, trained: Trained) -> TrainAnswer:
@@ -88,6 +90,7 @@ def advise_train(logbook: Logbook, description: JobDescription, request: Train, 
         target=request.target,
         settings=dict(request.settings),
         evaluations=[asdict(found) for found in trained.evaluations],
+        curve=dict(trained.curve),
     )
 
 

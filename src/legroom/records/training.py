@@ -105,4 +105,6 @@ class Trained:
     """The update after which the last good checkpoint was written."""
     stuck_at: str | None = None
     """What an interrupted run was at, where that did not end by itself and was broken off."""
+    curve: Mapping[str, list[int | float]] = field(default_factory=dict)
+    """Points evenly over the updates, by column: `step`, `seconds`, mean `loss` since the point before, `rate`."""
     notes: list[str] = field(default_factory=list)

@@ -16,6 +16,7 @@ from legroom.records.training import SAVED, SAVING, Evaluated, Reason, Train, Tr
 from legroom.training import checkpoint
 from legroom.training.broken_off import BrokenOff, line_of, sample_of
 from legroom.training.build import build_step, quicken, seed_all
+from legroom.training.curve import Curve
 from legroom.training.evaluation import Evaluation, evaluate
 from legroom.training.feed import Feed
 from legroom.training.judge import Judge
@@ -82,6 +83,7 @@ class Run:
         self.resumed_from: int | None = None
         self.saved_step: int | None = None
         self.notes: list[str] = []
+        self.curve = Curve()
         self.doing: Doing = "starting"
         self.since = clock()
         """When it began with that; of an evaluation, its last batch."""
@@ -251,6 +253,7 @@ class Run:
         at, before = self.at, self.looked
         self.looked_at, self.looked = self.clock(), replace(at)
         at.seconds = self.looked_at - self.started
+        self.curve.extend(values, at.step, at.seconds, self._rate)
         seconds = max(at.training_seconds - before.training_seconds, 1e-9)
         samples_per_second = (at.num_samples - before.num_samples) / seconds
         self.metrics.write(
@@ -335,6 +338,7 @@ class Run:
             "chance": checkpoint.chance_state(),
             "epoch_chance": self.epoch_chance,
             "evaluations": [asdict(found) for found in self.judge.evaluations],
+            "curve": asdict(self.curve),
             "metrics_size": self.metrics.size,
         }
         self._write(checkpoint.FILE_NAME, content)
@@ -362,6 +366,7 @@ class Run:
         self.at = Progress(**content["progress"])
         self.epoch_chance = content["epoch_chance"]
         self.judge.evaluations = [Evaluated(**found) for found in content["evaluations"]]
+        self.curve = Curve(**content.get("curve", {"last_seconds": self.at.seconds}))  # absent in older checkpoints
         self.resumed_from = self.saved_step = self.at.step
         self.metrics = Metrics(
             self.folder, size=content["metrics_size"], step=self.at.step, tensorboard=self.request.tensorboard
@@ -387,6 +392,7 @@ class Run:
             checkpoint=str(self.folder / checkpoint.FILE_NAME) if self.folder and saved else None,
             checkpoint_step=self.saved_step,
             stuck_at=self.stuck_at,
+            curve={name: getattr(self.curve, name) for name in ("step", "seconds", "loss", "rate")},
             notes=self._notes(),
         )
 
@@ -401,9 +407,9 @@ class Run:
             )
         return notes
 
-    def _rate(self) -> float:
-        """Of the last update, for the first group of parameters."""
-        rate = self.rates.last(self.at.step)
+    def _rate(self, step: int | None = None) -> float:
+        """Of that update since the last look, or of the last one, for the first group of parameters."""
+        rate = self.rates.last(self.at.step if step is None else step)
         return self.settings.learning_rate if rate is None else rate
 
     def _length(self) -> int | None:

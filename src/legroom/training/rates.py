@@ -1,5 +1,6 @@
 """Who moves the learning rates of a run: a schedule named in its settings, or the job's own scheduler."""
 
+import collections
 import io
 import pickle
 from collections.abc import Mapping
@@ -13,6 +14,8 @@ from legroom.training.build import base_rates, set_rates
 from legroom.training.schedule_words import make_schedule
 
 NAME_ANOTHER = "Name a schedule with --schedule instead, such as --schedule cosine or --schedule constant"
+RECENT = 2_048
+"""Updates that the loop makes at most before it looks at their losses and rates."""
 
 
 class Rates(Protocol):
@@ -24,7 +27,10 @@ class Rates(Protocol):
 
     def after_epoch(self, num_epochs: int) -> None: ...
     def last(self, num_steps: int) -> float | None:
-        """The first group's rate at the last of so many updates; None where nobody knows."""
+        """The first group's rate at the last of so many updates; None where nobody knows.
+
+        Those of the last `RECENT` updates may be asked for.
+        """
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
@@ -83,6 +89,9 @@ class OwnRates:
     def __init__(self, made: Any, optimizer: Any) -> None:
         self.optimizer = optimizer
         self.last_rate: Any = None
+        self.recent: collections.deque[Any] = collections.deque(maxlen=RECENT)
+        """Rates of the last updates, still where the optimizer has them."""
+        self.num_steps = 0
         self.parts = [_read(entry) for entry in (made if isinstance(made, list | tuple) else [made])]
         _refuse_unreadable(self.state_dict())
 
@@ -91,6 +100,8 @@ class OwnRates:
         if groups:
             rate = groups[0]["lr"]
             self.last_rate = rate.clone() if isinstance(rate, torch.Tensor) else rate
+            self.recent.append(self.last_rate)
+            self.num_steps = step + 1
 
     def after_update(self, num_batches: int) -> None:
         self._step("step", num_batches)
@@ -101,7 +112,9 @@ class OwnRates:
     def last(self, num_steps: int) -> float | None:
         if self.last_rate is None:
             self.before_update(num_steps)
-        return None if self.last_rate is None else float(self.last_rate)
+        back = self.num_steps - num_steps + 1
+        rate = self.recent[-back] if 1 <= back <= len(self.recent) else self.last_rate
+        return None if rate is None else float(rate)
 
     def state_dict(self) -> dict[str, Any]:
         return {"last": self.last_rate, "schedulers": [scheduler.state_dict() for scheduler, _, _ in self.parts]}

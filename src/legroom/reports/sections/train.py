@@ -1,4 +1,4 @@
-"""What a training run came to, as a section: losses and scores over time, and the time of each epoch."""
+"""What a training run came to, as a section: losses, scores and rates over the run, and the time of each epoch."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -15,7 +15,7 @@ def section(answer: TrainAnswer, others: Sequence[TrainAnswer] = ()) -> Section:
         title="What did training come to?",
         summary=_summary(answer),
         facts=list(train_rows(answer)),
-        figures=[*_curves(answer), *_epochs(answer)],
+        figures=[*_curves(answer), *_rates(answer), *_epochs(answer)],
     )
 
 
@@ -37,26 +37,42 @@ def _summary(answer: TrainAnswer) -> str:
 
 
 def _curves(answer: TrainAnswer) -> Iterable[Figure]:
-    for name, label, keys in (
-        ("loss", "loss", {"loss": "validation", "train_loss": "training"}),
-        ("score", "score", {"score": "validation"}),
-    ):
-        seconds = [found["seconds"] for found in answer.evaluations]
-        series = [
-            Series(name=title, x=seconds, y=[found[key] for found in answer.evaluations])
-            for key, title in keys.items()
-            if any(found[key] is not None for found in answer.evaluations)
-        ]
+    for name in ("loss", "score"):
+        series = [*_evaluated(answer, name, "validation"), *(_training(answer) if name == "loss" else [])]
         aimed = answer.target is not None and answer.target[0] == name
         if series:
             yield Figure(
                 name=f"train-{name}",
-                title=f"{label.capitalize()} over the run",
+                title=f"{name.capitalize()} over the run",
                 x=Axis(label="time", unit="seconds"),
-                y=Axis(label=label),
+                y=Axis(label=name),
                 series=series,
                 marks=[Mark(axis="y", value=answer.target[1], label="target")] if aimed and answer.target else [],
             )
+
+
+def _training(answer: TrainAnswer) -> list[Series]:
+    """Losses of the updates; answers made before they were kept have their means between evaluations."""
+    if not answer.curve:
+        return _evaluated(answer, "train_loss", "training")
+    return [Series(name="training", x=answer.curve["seconds"], y=list(answer.curve["loss"]))]
+
+
+def _evaluated(answer: TrainAnswer, key: str, title: str) -> list[Series]:
+    points = [(found["seconds"], found[key]) for found in answer.evaluations]
+    known = any(value is not None for _, value in points)
+    return [Series(name=title, x=[at for at, _ in points], y=[value for _, value in points])] if known else []
+
+
+def _rates(answer: TrainAnswer) -> Iterable[Figure]:
+    if answer.curve:
+        yield Figure(
+            name="train-rate",
+            title="Learning rate over the run",
+            x=Axis(label="update"),
+            y=Axis(label="learning rate"),
+            series=[Series(name="rate", x=answer.curve["step"], y=list(answer.curve["rate"]))],
+        )
 
 
 def _epochs(answer: TrainAnswer) -> Iterable[Figure]:

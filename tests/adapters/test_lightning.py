@@ -452,7 +452,34 @@ def test_trainer_takes_the_arguments_and_gives_them_back(one):
     assert job.baseline == settings
 
 
-@pytest.mark.parametrize("arguments", [{"precision": "64-true"}, {"gradient_clip_algorithm": "value"}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"precision": "64-true"},
+        {"gradient_clip_algorithm": "value"},
+        {"strategy": "fsdp"},
+        {"limit_train_batches": 0.5},
+    ],
+)
 def test_arguments_without_an_equal_are_refused(one, arguments):
     with pytest.raises(UsageError, match=str(next(iter(arguments.values())))):
         from_lightning(line(one), train_data=rows, arguments=arguments)
+
+
+def test_an_unknown_argument_names_those_close_to_it(one):
+    with pytest.raises(UsageError, match=r"which Trainer does not\. Close to it: accumulate_grad_batches"):
+        from_lightning(line(one), train_data=rows, arguments={"accumulate_gradient_batches": 2})
+
+
+def test_a_length_in_steps_becomes_whole_epochs_and_that_is_said(one):
+    arguments = {"max_steps": 20, "max_epochs": -1, "accumulate_grad_batches": 2}
+    job = from_lightning(line(one), data=data(one), arguments=arguments)
+    assert job.baseline.num_epochs == 5  # 48 rows in batches of 6, two an update, are 4 updates
+    assert "whole epochs, 5 of them, unless --steps 20 says otherwise" in job.notes[0]
+    capped = from_lightning(line(one), data=data(one), arguments={**arguments, "max_epochs": 3})
+    assert capped.baseline.num_epochs == 3
+
+
+def test_callbacks_that_are_not_called_are_told(one):
+    job = from_lightning(line(one), train_data=rows, arguments={"callbacks": [one.callbacks.EarlyStopping("val_loss")]})
+    assert "not called: EarlyStopping" in job.notes[0]

@@ -255,6 +255,15 @@ def test_arguments_relative_to_the_run_are_counted():
     assert gpt_job(arguments={**arguments, "max_steps": 9}).baseline.warmup_steps == 2
 
 
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [({"max_steps": 9}, "unless --steps 9"), ({"num_train_epochs": 2.5}, "2.5; legroom trains whole")],
+)
+def test_a_length_that_is_not_whole_epochs_is_told(argument, words):
+    assert words in gpt_job(arguments=argument).notes[0]
+    assert gpt_job().notes == ()
+
+
 def test_relative_arguments_over_endless_data_ask_for_its_length():
     arguments = {"warmup_steps": 0.1}
     with pytest.raises(UsageError, match="num_samples="):

@@ -10,6 +10,7 @@ and its schedulers, unless a run names another rate or schedule. Hooks of the lo
 not called.
 """
 
-from legroom.adapters.lightning.job import from_lightning, trainer_arguments
+from legroom.adapters.lightning.arguments import trainer_arguments
+from legroom.adapters.lightning.job import from_lightning
 
 __all__ = ["from_lightning", "trainer_arguments"]

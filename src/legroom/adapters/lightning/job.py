@@ -1,4 +1,4 @@
-"""Joins a LightningModule's parts into a Job, and translates the Trainer's arguments both ways."""
+"""Joins a LightningModule's parts into a Job."""
 
 import dataclasses
 import functools
@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import torch
 
+from legroom.adapters.lightning.arguments import notes_on, read_settings, refuse_unsupported
 from legroom.adapters.lightning.data import Source, open_hooks, open_loader, rebuild_loaders
 from legroom.adapters.lightning.logged import logged_score
 from legroom.adapters.lightning.module import build, run_step
@@ -17,13 +18,6 @@ from legroom.adapters.lightning.scheduler import configured_schedulers
 from legroom.adapters.lightning.stand_in import StandInTrainer
 from legroom.errors import UsageError
 from legroom.job import Batch, Job, Score, Settings
-
-PRECISIONS: Mapping[Any, str] = {
-    **dict.fromkeys((None, 32, "32", "32-true"), "fp32"),
-    **dict.fromkeys(("bf16", "bf16-mixed"), "bf16"),
-    **dict.fromkeys((16, "16", "16-mixed"), "fp16"),
-}
-NAMES_OF_PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 
 
 def from_lightning(
@@ -59,10 +53,11 @@ def from_lightning(
         raise UsageError(
             "from_lightning got goal= without the name of a logged metric. Write score='val_acc', goal=..."
         )
+    refuse_unsupported(arguments or {})
     metric = score if isinstance(score, str) else None
     datamodule, train, valid = _open_data(module, data, train_data, valid_data, sized=loader is None)
-    baseline = _read_baseline(arguments or {}, train, batch_size)
     num_known = train.num_samples if num_samples is None else num_samples
+    baseline = read_settings(arguments or {}, train, batch_size, num_known)
     model = functools.partial(build, module, functools.partial(StandInTrainer, baseline, num_known, datamodule, metric))
     has_scheduler = False
     if optimizer is None:
@@ -80,24 +75,8 @@ def from_lightning(
         num_samples=num_samples,
         sample_size=sample_size,
         loader=loader or rebuild_loaders(train, valid, collate),
+        notes=notes_on(arguments or {}, baseline),
     )
-
-
-def trainer_arguments(settings: Settings) -> dict[str, Any]:
-    """What to pass to Trainer(...) to train with these settings.
-
-    Batch size, workers and learning rate are not the Trainer's: give them to your DataLoader and your module.
-
-    >>> trainer_arguments(Settings(accumulation_steps=4, precision="bf16"))["precision"]
-    'bf16-mixed'
-    """
-    return {
-        "max_epochs": settings.num_epochs,
-        "accumulate_grad_batches": settings.accumulation_steps,
-        "gradient_clip_val": settings.clip_norm,
-        "precision": NAMES_OF_PRECISIONS[settings.precision],
-        "devices": settings.num_devices,
-    }
 
 
 def _open_data(
@@ -116,24 +95,6 @@ def _open_data(
     hooks = (data or module)()
     train, own_valid = open_hooks(hooks, sized)
     return (None if data is None else hooks), train, valid or own_valid
-
-
-def _read_baseline(arguments: Mapping[str, Any], train: Source, batch_size: int | None) -> Settings:
-    precision, epochs, devices = (arguments.get(name) for name in ("precision", "max_epochs", "devices"))
-    if precision not in PRECISIONS:
-        raise UsageError(f"Trainer precision {precision!r} has no equal here. Use 32-true, bf16-mixed or 16-mixed")
-    if arguments.get("gradient_clip_algorithm") == "value":
-        raise UsageError("gradient_clip_algorithm is 'value'; legroom clips by norm. Leave it out to measure without")
-    return Settings(
-        batch_size=batch_size or train.batch_size or Settings().batch_size,
-        num_workers=train.num_workers,
-        prefetch_factor=train.prefetch_factor,
-        accumulation_steps=arguments.get("accumulate_grad_batches", 1),
-        clip_norm=arguments.get("gradient_clip_val") or None,  # 0 is Lightning's other way to say none
-        num_epochs=epochs if epochs is not None and epochs > 0 else 1,
-        num_devices=devices if isinstance(devices, int) and devices > 0 else 1,
-        precision=PRECISIONS[precision],
-    )
 
 
 def _ask_optimizer(model: Callable[[], Any], learning_rate: float | None) -> tuple[float, bool]:

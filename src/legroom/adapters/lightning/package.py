@@ -1,5 +1,6 @@
-"""Lightning's own classes, from whichever of its two packages the user imported; neither is imported here."""
+"""Lightning's own classes, from whichever of its two packages the user imported; imported late, if at all."""
 
+import importlib
 import importlib.util
 import sys
 from typing import Any
@@ -16,6 +17,14 @@ def need_lightning() -> None:
             "Lightning is not installed: neither 'lightning' nor 'pytorch_lightning' can be imported. "
             "Install it with: pip install lightning"
         )
+
+
+def trainer_class() -> Any:
+    """The Trainer of the package that the user imported; of the one that is installed where that is not known yet."""
+    for package in (*(name for name in PACKAGES if name in sys.modules), *PACKAGES):
+        if importlib.util.find_spec(package.partition(".")[0]):
+            return importlib.import_module(package).Trainer
+    raise AssertionError("need_lightning was asked first")
 
 
 def base_of(instance: Any, name: str, *kinds: str) -> type:

@@ -57,6 +57,19 @@ def read_settings(fields: Mapping[str, Any], count_samples: Callable[[], int | N
     )
 
 
+def notes_on(fields: Mapping[str, Any], settings: Settings) -> tuple[str, ...]:
+    """What of the arguments a run of legroom does otherwise."""
+    num_steps, num_epochs = fields["max_steps"] or -1, fields["num_train_epochs"]
+    if num_steps > 0:
+        return (
+            f"TrainingArguments.max_steps is {num_steps:,}; legroom trains whole epochs, {settings.num_epochs:,} of "
+            f"them, unless --steps {num_steps} says otherwise",
+        )
+    if num_epochs != settings.num_epochs:
+        return (f"num_train_epochs is {num_epochs:g}; legroom trains whole epochs, {settings.num_epochs:,} of them",)
+    return ()
+
+
 def training_arguments(settings: Settings) -> dict[str, Any]:
     """What to pass to TrainingArguments(...) to train with these settings; devices are given to torchrun.
 

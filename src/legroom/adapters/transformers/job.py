@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from legroom.adapters.transformers.arguments import read_arguments, read_settings, refuse_unsupported
+from legroom.adapters.transformers.arguments import notes_on, read_arguments, read_settings, refuse_unsupported
 from legroom.adapters.transformers.collate import make_collate
 from legroom.adapters.transformers.model import ModelLoss, make_adamw, prepare, refuse_other_optimizers
 from legroom.adapters.transformers.schedule import scheduler_of
@@ -40,6 +40,7 @@ def from_transformers(
     if optimizer is None:
         refuse_other_optimizers(fields)
     only_known = fields["remove_unused_columns"]
+    baseline = read_settings(fields, lambda: _count(train_data, num_samples))
     return Job(
         model=lambda: prepare(model(), fields),
         train_data=train_data,
@@ -48,10 +49,11 @@ def from_transformers(
         optimizer=optimizer or functools.partial(make_adamw, fields=fields),
         scheduler=scheduler_of(fields),
         score=score,
-        baseline=read_settings(fields, lambda: _count(train_data, num_samples)),
+        baseline=baseline,
         collate=make_collate(collate, tokenizer, only_known),
         num_samples=num_samples,
         sample_size=sample_size,
+        notes=notes_on(fields, baseline),
     )
 
 

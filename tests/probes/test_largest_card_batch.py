@@ -142,6 +142,17 @@ def test_a_plan_carries_the_allocator_to_training_unless_another_is_named(tmp_pa
     assert trained == ["default", "expandable", None]
 
 
+def test_a_plan_on_a_card_takes_the_answer_to_memory_with_its_allocator(tmp_path):
+    machine = FakeMachine(bytes_per_sample=400e6, fixed_bytes=4e8, retries_from=170, fixed_most=185)
+    run = api.Run(out=tmp_path, engine=machine)
+    found = ask(machine, tmp_path, None)
+    num_asked = sum(isinstance(request, StepPeaks) for request in machine.asked)
+    answer = api.plan("digits", device="cuda", run=run)
+    values = {item.name: item.value for item in answer.recommendations}
+    assert (values["max_batch_size"], values["allocator"]) == (found.max_batch_size, found.allocator)
+    assert sum(isinstance(request, StepPeaks) for request in machine.asked) == num_asked
+
+
 @pytest.mark.parametrize("fixed_most", [120, 20])
 def test_the_default_allocator_is_not_recommended_for_less(tmp_path, fixed_most):
     machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, retries_from=170, fixed_most=fixed_most)

@@ -1,5 +1,6 @@
 """`legroom plan`: what should I run?"""
 
+from dataclasses import replace
 from pathlib import Path
 
 from legroom.cli import common
@@ -36,7 +37,8 @@ def run(
                 card=card,
                 run=api.Run(out=out),
             )
-            common.print_answer(foreseen, print_foreseen, json=json)
+            note = "An answer to memory in the folder that still holds takes the place of all but the first"
+            common.print_answer(replace(foreseen, notes=[*foreseen.notes, note]), print_foreseen, json=json)
             return
         with common.progress_bar(quiet=quiet) as progress:
             answer = api.plan(

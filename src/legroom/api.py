@@ -161,7 +161,8 @@ def memory(
             answer = ask_thesis(session, question, description)
         else:
             answer = ask_memory(session, question, description, place)
-        return keep(session, replace(answer, budget_named=place.is_named))
+        answer = replace(answer, budget_named=place.is_named, effective_batch=effective_batch, rule=rule)
+        return keep(session, answer)
 
 
 def foresee(

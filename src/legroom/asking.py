@@ -37,6 +37,7 @@ def memory_question(place: Place, precision: str | None, description: JobDescrip
         budget_bytes=place.budget_bytes,
         precision=precision or description.baseline["precision"],
         up_to_data=not place.is_named,
+        num_workers=description.baseline["num_workers"],
         seed=seed,
         card=place.card,
     )

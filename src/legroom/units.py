@@ -21,15 +21,16 @@ def parse_bytes(text: str) -> int:
     return int(float(match[1]) * _SIZES[match[2].lower()])
 
 
-def format_bytes(num_bytes: float) -> str:
-    """Bytes as a person reads them, in powers of 1024.
+def format_bytes(num_bytes: float, most_digits: int = 1) -> str:
+    """Bytes as a person reads them, in powers of 1024, with one digit after the point or more where they say more.
 
-    >>> format_bytes(17179869184), format_bytes(1536), format_bytes(12)
-    ('16.0 GiB', '1.5 KiB', '12 B')
+    >>> format_bytes(17179869184), format_bytes(1536), format_bytes(12), format_bytes(17190606602, most_digits=3)
+    ('16.0 GiB', '1.5 KiB', '12 B', '16.01 GiB')
     """
     for unit, size in (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
         if abs(num_bytes) >= size:
-            return f"{num_bytes / size:,.1f} {unit}"
+            whole, _, digits = f"{num_bytes / size:,.{most_digits}f}".partition(".")
+            return f"{whole}.{digits.rstrip('0') or '0'} {unit}"
     return f"{num_bytes:.0f} B"
 
 

@@ -1,6 +1,9 @@
 """`legroom memory` and `legroom plan` as a user runs them, on real processes."""
 
 import json
+import subprocess
+import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pytest
 
 from legroom.engines.local import LocalEngine
 from legroom.job import address_of
+from legroom.process_memory import resident_bytes, tree_bytes, tree_of
 from legroom.records import StepPeaks
 
 JOBS = Path(__file__).parents[1] / "jobs"
@@ -29,7 +33,7 @@ def fits(address, batch_size, budget):
     """The test's own truth: five steps and an evaluation pass in a fresh process stay inside the budget."""
     worker = LocalEngine().start(address, {})
     try:
-        request = StepPeaks(device="cpu", batch_size=batch_size, num_steps=5, proof=True)
+        request = StepPeaks(device="cpu", batch_size=batch_size, num_steps=5, proof=True, num_workers=0)
         return worker.ask(request).training_bytes() <= budget
     finally:
         worker.close()
@@ -43,6 +47,41 @@ def test_the_proved_batch_is_within_ten_percent_of_the_largest_by_bisection(legr
     low, high = int(found * 0.9), int(found / 0.9) + 1
     assert fits(address, low, budget), "the largest batch is below what was proved"
     assert not fits(address, high, budget), f"{found} was proved, but even {high} fits"
+
+
+def peak_of_training(tmp_path, *words):
+    """Bytes of the process tree that `legroom train` takes, seen from outside; and of the training process alone."""
+    command = [sys.executable, "-m", "legroom", "train", *map(str, words), "--out", tmp_path / "run"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as running:
+        together = alone = 0
+        while running.poll() is None:
+            pids = tree_of(running.pid)[1:]  # without the process that only asks
+            together = max(together, tree_bytes(pids))
+            alone = max([alone, *(resident_bytes(pid) for pid in pids)])
+            time.sleep(0.1)
+        assert running.returncode == 0, running.stderr.read()
+    return together, alone
+
+
+def test_a_proof_sees_what_training_takes_with_its_loader_processes_and_evaluations(tmp_path):
+    job = f"{JOBS / 'images.py'}:job"
+    worker = LocalEngine().start(address_of(job), {})
+    try:
+        proof = worker.ask(StepPeaks(device="cpu", batch_size=1024, num_steps=5, proof=True, num_workers=2))
+    finally:
+        worker.close()
+    together, alone = peak_of_training(tmp_path, job, "--device", "cpu", "--batch-size", 1024, "--steps", 30)
+    assert max(together, alone) <= proof.training_bytes() + proof.spare_bytes
+    assert proof.training_bytes() <= 1.1 * max(together, alone)
+    assert proof.loader_bytes > 2**24
+    assert {"data", "forward", "backward", "update", "evaluation"} <= set(proof.phase_bytes)
+
+
+def test_memory_that_grows_with_every_step_is_told_and_nothing_is_called_proved(legroom):
+    job = f"{JOBS / 'bad/hungry_loader.py'}:leaking"
+    answer = legroom("memory", job, "--device", "cpu", "--memory", "600MiB", "--json").json
+    assert not answer["verified"]
+    assert any("grew by 4.0 MiB with every step" in note for note in answer["notes"])
 
 
 def test_one_json_object_with_the_promised_names(legroom):

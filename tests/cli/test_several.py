@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from legroom import api
 from legroom.cli.several import ask_each, values_of, whole_number
 from legroom.errors import DoesNotFit, OutOfMemory, UsageError
 from legroom.job import JobAddress
-from legroom.reports.page import gather_page
+from legroom.reports.page import gather_page, quantity
+from legroom.reports.saved import save_answer
 from legroom.reports.sections import to_json_together
 from legroom.testing import FakeMachine
 from legroom.units import parse_bytes
@@ -98,6 +100,19 @@ def test_budgets_that_read_alike_are_kept_apart(tmp_path):
     assert len(list((tmp_path / "answers").glob("memory-*.json"))) == 2
     table = next(part.section.tables[0] for part in gather_page(tmp_path).sections if part.question == "memory")
     assert [row[1] for row in table.rows] == [parse_bytes("1GiB"), parse_bytes("1.01GiB")]
+    assert [quantity(row[1], table.columns[1].unit) for row in table.rows] == ["1.0 GiB", "1.01 GiB"]
+
+
+def test_questions_that_differ_in_batch_or_rule_keep_their_own_answers(tmp_path):
+    run = api.Run(out=tmp_path, engine=FakeMachine(bytes_per_sample=1e6, fixed_bytes=3e8))
+    job = JobAddress(text="planted")
+    for wanted in (None, 4096, 8192):
+        api.memory(job, device="cpu", memory=10**9, effective_batch=wanted, run=run)
+    for share in (0.9, 0.8):
+        answer = api.speed(job, device="cpu", share=share, run=run)
+    save_answer(tmp_path, replace(answer, rule="utilisation"))
+    saved = [path.name for path in (tmp_path / "answers").glob("*.json")]
+    assert sorted(name.partition("-")[0] for name in saved) == ["memory"] * 3 + ["speed"] * 3
 
 
 def test_an_answer_for_what_is_free_replaces_the_one_before(tmp_path):

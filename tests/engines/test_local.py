@@ -4,14 +4,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 from legroom.engines.local import LocalEngine
 from legroom.errors import JobCrashed, JobError, JobHung, JobRaised, NothingMeasured, OutOfMemory
 from legroom.job import address_of
+from legroom.process_memory import resident_bytes, tree_bytes, tree_of
 from legroom.records import Describe, PhasePeaks, RaceLoaders, StepPeaks, TimeSteps, Train
 from legroom.records.environments import FIXED_SEGMENTS
 from legroom.testing import FakeMachine, check_engine
@@ -89,6 +92,28 @@ def test_a_job_that_only_prints_is_ended_and_its_last_words_are_kept():
 def test_a_job_that_eats_memory_is_ended_before_the_machine_suffers():
     with pytest.raises(OutOfMemory, match="was ended"):
         ask("bad/out_of_memory", limit_bytes=2**30)
+
+
+def test_what_loader_processes_take_counts_against_the_limit():
+    request = StepPeaks(device="cpu", batch_size=16, num_steps=5, proof=True, num_workers=2)
+    with pytest.raises(OutOfMemory, match="loader processes included"):
+        ask("bad/hungry_loader", request, limit_bytes=3 * 2**29)
+
+
+def test_pages_that_processes_share_are_counted_once():
+    held = torch.ones(2**26)  # 256 MiB
+    before = tree_bytes([os.getpid()])
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(60)
+        os._exit(0)
+    try:
+        assert tree_bytes(tree_of(os.getpid())) - before < 2**25
+        assert resident_bytes(pid) > 2**28
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert float(held[0]) == 1.0
 
 
 def test_closing_a_worker_ends_all_its_processes():

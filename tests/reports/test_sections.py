@@ -1,11 +1,14 @@
 """Figure data of planted answers holds what was planted."""
 
+import io
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from legroom.advisors.loading_thesis import by_memory
 from legroom.reports.console.loading import loading_rows
+from legroom.reports.console.memory import print_memory
 from legroom.reports.sections import QUESTIONS, question_of, to_json
 from legroom.reports.sections.loading import section as loading_section
 from legroom.reports.sections.memory import section as memory_section
@@ -62,6 +65,22 @@ def test_a_batch_that_ran_out_of_memory_is_drawn_at_the_budget(memory_answer):
     failed = {**memory_answer.probes[0], "batch_size": 9999, "outcome": "out_of_memory"}
     answer = replace(memory_answer, probes=[*memory_answer.probes, failed])
     assert series(answer, "memory-peaks", "did not fit") == {9999: answer.budget_bytes}
+
+
+def test_a_proof_that_took_too_much_is_marked(memory_answer):
+    failed = {
+        **memory_answer.probes[-1],
+        "batch_size": 777,
+        "peak_bytes": 2 * memory_answer.budget_bytes,
+        "fits": False,
+    }
+    answer = replace(memory_answer, probes=[*memory_answer.probes, failed])
+    assert series(answer, "memory-peaks", "proof, too large") == {777: 2 * memory_answer.budget_bytes}
+    assert 777 not in series(answer, "memory-peaks", "proof")
+    console = Console(width=200, record=True, file=io.StringIO())
+    print_memory(console, answer)
+    (line,) = [line for line in console.export_text().splitlines() if "777" in line]
+    assert "proof: too large" in line
 
 
 def test_other_budgets_stand_in_one_table(memory_answer):

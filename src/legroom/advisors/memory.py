@@ -49,6 +49,9 @@ class MemoryAnswer(Answer):
     """How torch keeps the card's memory for this to hold: expandable or default; None on a host."""
     num_devices: int = 1
     """Data-parallel devices that were asked for."""
+    effective_batch: int | None = None
+    """The batch that was to be made of several passes, where one was asked for."""
+    rule: str = "legroom"
     micro_batch_size: int | None
     accumulation_steps: int | None
     settings: dict[str, Any]
@@ -82,6 +85,7 @@ def advise_memory(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
         if isinstance(entry.request, StepPeaks) and isinstance(entry.result, PhasePeaks)
         if (entry.request.device, entry.request.precision) == (question.device, question.precision)
         if entry.request.cap_bytes in (None, question.budget_bytes)
+        if not entry.request.proof or question.device != "cpu" or entry.request.num_workers == question.num_workers
     ]
     request, peaks = _best_proof(measured, question)
     law = law_of(measured, "worst")
@@ -93,7 +97,7 @@ def advise_memory(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
         job=logbook.head.job,
         machine=logbook.head.machine,
         seconds=logbook.seconds(),
-        notes=[*logbook.notes, *description.notes, *_notes(description, question, measured, request, high)],
+        notes=[*logbook.notes, *description.notes, *_notes(description, question, measured, (request, peaks), high)],
         not_measured=_not_measured(question, description),
         recommendations=[_recommend(question, request, peaks, high)],
         device=question.device,
@@ -109,7 +113,7 @@ def advise_memory(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
         peak_bytes=peaks.training_bytes(),
         peak_phase=_fullest(peaks),
         peak_parts={},
-        verified=True,
+        verified=not peaks.growth_bytes,
         estimate=False,
         num_ooms=sum(result.outcome == "out_of_memory" for _, result in measured),
         allocator=None if question.device == "cpu" else request.allocator,
@@ -118,7 +122,7 @@ def advise_memory(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
         accumulation_steps=steps,
         settings=settings_of(description, question, micro or largest, steps or 1),
         baseline=dict(description.baseline),
-        probes=[_probe(*pair) for pair in measured],
+        probes=[_probe(question, *pair) for pair in measured],
     )
 
 
@@ -140,16 +144,12 @@ def _micro_batch(
     proved = [
         request.batch_size
         for request, result in measured
-        if request.accumulation_steps > 1 and _fits(result, question) and request.batch_size < wanted
+        if request.accumulation_steps > 1 and result.fits(question.budget_bytes) and request.batch_size < wanted
         if request.allocator == allocator
     ]
     if not proved:
         raise DoesNotFit("No micro-batch could be proved while gradients are held between passes. Raise --memory")
     return split_batch(wanted, max(proved))
-
-
-def _fits(result: PhasePeaks, question: MemoryQuestion) -> bool:
-    return result.outcome == "measured" and result.training_bytes() <= question.budget_bytes
 
 
 def law_of(measured: Measured, samples: str) -> MemoryLaw:
@@ -173,7 +173,7 @@ def _best_proof(measured: Measured, question: MemoryQuestion) -> tuple[StepPeaks
     fitting = [
         (request, result)
         for request, result in measured
-        if request.proof and request.accumulation_steps == 1 and _fits(result, question)
+        if request.proof and request.accumulation_steps == 1 and result.fits(question.budget_bytes)
     ]
     if not fitting:
         raise DoesNotFit(
@@ -201,8 +201,6 @@ def _fullest(peaks: PhasePeaks) -> str:
 
 def _not_measured(question: MemoryQuestion, description: JobDescription) -> list[str]:
     sentences = []
-    if question.device == "cpu":
-        sentences.append("memory of loader processes: this budget is for the training process alone")
     if question.num_devices > 1:
         sentences.append("NCCL's own buffers: they lie outside torch, so leave some memory of each card free")
     if description.uneven:
@@ -218,9 +216,14 @@ def _typical(measured: Measured, question: MemoryQuestion) -> int | None:
 
 
 def _notes(
-    description: JobDescription, question: MemoryQuestion, measured: Measured, proved: StepPeaks, high: int
+    description: JobDescription,
+    question: MemoryQuestion,
+    measured: Measured,
+    best: tuple[StepPeaks, PhasePeaks],
+    high: int,
 ) -> list[str]:
-    notes = []
+    proved, peaks = best
+    notes = _growth_note(peaks, question)
     largest = proved.batch_size
     limit = description.num_samples
     if question.up_to_data and limit is not None and largest >= limit:
@@ -234,6 +237,9 @@ def _notes(
             f"Samples differ in size ({format_bytes(small)} to {format_bytes(large)} of {description.num_scanned:,} "
             "looked at); the answer is for a batch of the largest"
         )
+    if peaks.loader_bytes:
+        held = format_bytes(peaks.loader_bytes)
+        notes.append(f"The job's {question.num_workers} loader processes held up to {held} of the budget")
     if question.device != "cpu":
         notes.append(f"Proved {WITH_ALLOCATOR[proved.allocator]}")
     outside = max((result.outside_bytes for _, result in measured), default=0)
@@ -247,20 +253,36 @@ def _notes(
     return notes
 
 
+def _growth_note(peaks: PhasePeaks, question: MemoryQuestion) -> list[str]:
+    if not peaks.growth_bytes:
+        return []
+    num_left = (question.budget_bytes - peaks.training_bytes()) // peaks.growth_bytes
+    return [
+        f"The job's memory grew by {format_bytes(peaks.growth_bytes)} with every step and had not settled after "
+        f"{peaks.num_repeats}: at this batch it passes {format_bytes(question.budget_bytes)} after about "
+        f"{peaks.num_repeats + num_left:,} steps, so nothing is proved for a longer run. Look for what it keeps from "
+        "step to step, such as losses that are added up with their graphs"
+    ]
+
+
 def _recommend(question: MemoryQuestion, request: StepPeaks, peaks: PhasePeaks, high: int) -> Recommendation:
     return Recommendation(
         name="max_batch_size",
         value=request.batch_size,
         range=(request.batch_size, high),
         because=(
-            f"{request.num_steps} training steps and an evaluation pass of {request.batch_size:,} took "
+            f"{peaks.num_repeats} training steps and {_passes(request)} of {request.batch_size:,} took "
             f"{format_share(peaks.training_bytes(), question.budget_bytes)} in a fresh process"
         ),
         evidence=["step_peaks"],
     )
 
 
-def _probe(request: StepPeaks, result: PhasePeaks) -> dict[str, Any]:
+def _passes(request: StepPeaks) -> str:
+    return "an evaluation pass" if request.num_workers is None else "evaluation passes"
+
+
+def _probe(question: MemoryQuestion, request: StepPeaks, result: PhasePeaks) -> dict[str, Any]:
     return {
         "batch_size": request.batch_size,
         "eval_batch_size": request.eval_batch_size,
@@ -274,4 +296,8 @@ def _probe(request: StepPeaks, result: PhasePeaks) -> dict[str, Any]:
         "spread": result.spread,
         "num_repeats": result.num_repeats,
         "step_seconds": result.step_seconds,
+        "fits": result.fits(question.budget_bytes),
+        "growth_bytes": result.growth_bytes,
+        "loader_bytes": result.loader_bytes,
+        "num_workers": request.num_workers,
     }

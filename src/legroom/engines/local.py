@@ -15,6 +15,7 @@ from typing import Any
 
 from legroom.clock import Clock, monotonic
 from legroom.engines.base import Listen, Worker, ignore
+from legroom.engines.guard import MemoryGuard
 from legroom.errors import JobCrashed, JobHung, NothingMeasured, OutOfMemory, error_named
 from legroom.job import JobAddress
 from legroom.logbook import result_from
@@ -46,7 +47,7 @@ class LocalEngine:
         self.silence_seconds = silence_seconds
         """How long a job may say nothing before it counts as hung."""
         self.limit_bytes = limit_bytes
-        """Resident bytes at which a child is ended before it drags the machine down."""
+        """Bytes of a child and its loader processes at which they are ended before they drag the machine down."""
 
     def start(self, address: JobAddress, environment: Environment) -> Worker:
         """A child that will build the job at its first request."""
@@ -89,6 +90,7 @@ class LocalWorker:
         )
         os.close(child_reads)
         os.close(child_writes)
+        self._guard = None if limit_bytes is None else MemoryGuard(self._process.pid, limit_bytes)
         self._buffer = b""
         self._phase: str | None = None
         """What the child last said it was at."""
@@ -200,14 +202,12 @@ class LocalWorker:
         return json.loads(line)  # type: ignore[no-any-return]
 
     def _check_memory(self) -> None:
-        if self.limit_bytes is None:
-            return
-        resident = _resident_bytes(self._process.pid)
-        if resident > self.limit_bytes:
+        held = self._guard and self._guard.excess()
+        if held:
             self.close()
             raise OutOfMemory(
-                f"The job grew to {format_bytes(resident)}, past the {format_bytes(self.limit_bytes)} there are, "
-                "and was ended",
+                f"The job grew to {format_bytes(held)}, loader processes included, past the "
+                f"{format_bytes(self.limit_bytes or 0)} there are, and was ended",
                 details=self._printed(),
             )
 
@@ -250,13 +250,6 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 def _encode(pickled: bytes | None) -> str | None:
     return None if pickled is None else base64.b64encode(pickled).decode()
-
-
-def _resident_bytes(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError, ValueError):
-        return 0
 
 
 def _num_kernel_kills() -> int:

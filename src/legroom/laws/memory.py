@@ -8,7 +8,9 @@ Two probes of one number, as in A. Tripathi, Analysis of Storage Bottlenecks in 
 are the case of a single phase.
 """
 
+import itertools
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +20,8 @@ LARGEST_BATCH = 2**20
 """No run has use for a larger batch, and building one of tiny samples would take minutes."""
 CLEAR_BYTES = 16 * 2**20
 """A rise above this is the batch's doing; the resident size of an idle process wanders by a few MiB."""
+GROWTH_BYTES = 2**19
+"""A peak that rises by less from step to step may be noise."""
 
 Points = Sequence[tuple[int, Mapping[str, int]]]
 """(batch size, peak bytes of each phase)."""
@@ -100,6 +104,30 @@ def _raise(line: Line, num_bytes: float, share: float) -> Line:
     more = (num_bytes + share * line.fixed_bytes, share * line.bytes_per_sample)
     parts = {**line.parts, "other": (fixed + more[0], slope + more[1])}
     return Line(line.fixed_bytes + more[0], line.bytes_per_sample + more[1], line.phase, parts)
+
+
+def growth(steps: Sequence[Mapping[str, int]]) -> int:
+    """Bytes by which the peak of some phase still rises from each step to the next; 0 where all have settled."""
+    names = {name for step in steps for name in step}
+    return int(max((growth_of([step[name] for step in steps if name in step]) for name in names), default=0))
+
+
+def growth_of(peaks: Sequence[float]) -> float:
+    """Bytes by which a peak still rises from each step to the next; 0 where it has settled.
+
+    The first step has no optimizer state yet. Noise rises and falls; what is kept from step to step only rises.
+
+    >>> MIB = 2**20
+    >>> growth_of([80 * MIB, 100 * MIB, 116 * MIB, 132 * MIB, 148 * MIB]) / MIB
+    16.0
+    >>> growth_of([80 * MIB, 100 * MIB, 103 * MIB, 101 * MIB, 103 * MIB])
+    0.0
+    """
+    rises = [after - before for before, after in itertools.pairwise(peaks[1:])]
+    if len(rises) < 3 or sum(rise > 0 for rise in rises) < 0.8 * len(rises):
+        return 0.0
+    middle = statistics.median(rises)
+    return middle if middle > GROWTH_BYTES else 0.0
 
 
 def fit_line(points: Sequence[tuple[int, float]], phase: str = "") -> Line:

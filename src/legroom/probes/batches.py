@@ -3,12 +3,12 @@
 import itertools
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils.data import IterableDataset, default_collate
+from torch.utils.data import Dataset, IterableDataset, default_collate
 
 from legroom.errors import JobRaised, LegroomError
 from legroom.job import Batch, Job
@@ -61,6 +61,20 @@ class BatchSource:
             )
         while True:
             yield batch
+
+    def data_of_run(self, batch_size: int, *, whole: bool = True) -> Any:
+        """Data for a training run of that batch: the data set itself, or as much of it as shows what a pass takes.
+
+        The largest samples stand for uneven ones, and samples repeat where there are too few for a batch.
+        """
+        num_samples, num_wanted = self.num_samples or 0, 2 * batch_size  # two, so that loader processes work ahead
+        streamed = isinstance(self.dataset, IterableDataset)
+        if self.job.loader is not None or (whole and not self.uneven and num_samples >= num_wanted):
+            return self.dataset
+        positions = [position for _, position in sorted(self.sizes, reverse=True)[:NUM_LARGEST]]
+        if not self.uneven:
+            positions = list(self.samples) if streamed else list(range(min(num_samples, num_wanted)))
+        return RepeatedSamples(self, positions, num_wanted if whole else min(num_wanted, num_samples or num_wanted))
 
     def shuffled(self, batch_size: int, num_batches: int, seed: int) -> list[Batch]:
         """Batches drawn at random, as a run draws them: their longest sample, and so their padding, varies."""
@@ -174,6 +188,27 @@ class BatchSource:
         except Exception as error:
             error.add_note(f"at index {position} of {self.name}")
             raise
+
+
+class RepeatedSamples(Dataset[Any]):
+    """Some samples of a data set, read from it again and again."""
+
+    def __init__(self, source: BatchSource, positions: Sequence[int], length: int) -> None:
+        self.source, self.positions, self.length = source, positions, length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, position: int) -> Any:
+        return self.source.sample(self.positions[position % len(self.positions)])
+
+    def __getitems__(self, positions: Sequence[int]) -> list[Any]:
+        """A batch at once: beyond the data set, which no run goes, each sample is read once, or that takes minutes."""
+        if self.length <= (self.source.num_samples or 0):
+            return [self[position] for position in positions]
+        read: dict[int, Any] = {}
+        places = [position % len(self.positions) for position in positions]
+        return [read[place] if place in read else read.setdefault(place, self[place]) for place in places]
 
 
 def _spread(length: int, count: int) -> list[int]:

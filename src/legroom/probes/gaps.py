@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from legroom.laws.memory import UNBOUNDED
 from legroom.probes.largest_batch import SMALLEST
-from legroom.probes.proofs import PROOF_STEPS, Aim, within
+from legroom.probes.proofs import Aim, within
 from legroom.probes.session import Session
 from legroom.records import MemoryQuestion
+from legroom.records.memory import PROOF_STEPS
 
 GAPS = 1.06
 """Reserved over handed out near the limit from which blocks leave gaps: 1.04 at most in networks of many small blocks,

@@ -7,9 +7,10 @@ from legroom.errors import UsageError
 from legroom.laws.memory import Line, MemoryLaw, fit_memory
 from legroom.probes.gaps import leaves_gaps, narrow
 from legroom.probes.largest_batch import SMALLEST, ceilings, measure_typical, smallest_of_all
-from legroom.probes.proofs import PROOF_STEPS, Aim, prove, within
+from legroom.probes.proofs import Aim, prove, within
 from legroom.probes.session import Session
 from legroom.records import CardMemory, JobDescription, MemoryQuestion, ReadCard
+from legroom.records.memory import PROOF_STEPS
 from legroom.units import format_bytes
 
 FIRST = 8

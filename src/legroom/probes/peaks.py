@@ -3,15 +3,19 @@
 import itertools
 import math
 import statistics
+from dataclasses import replace
 
 import torch
+from torch import nn
 
 from legroom.clock import Clock, monotonic
 from legroom.errors import JobRaised
 from legroom.job import Batch
+from legroom.laws.memory import growth
 from legroom.probes.batches import NoBatch
 from legroom.probes.bench import Bench
-from legroom.probes.meters import Meter, open_meter, use_allocator
+from legroom.probes.meters import HostMeter, Meter, open_meter, use_allocator
+from legroom.probes.training_peaks import run_loop
 from legroom.records import PhasePeaks, StepPeaks
 from legroom.training.evaluation import evaluate
 
@@ -47,9 +51,17 @@ class PhaseWatch:
 def measure_peaks(request: StepPeaks, bench: Bench, clock: Clock = monotonic) -> PhasePeaks:
     """Run the steps and the evaluation passes the request asks for, and read the peak of each phase."""
     try:
-        return _measure(request, bench, clock)
+        return _measure(request, bench, clock) if request.num_workers is None else _train(request, bench, clock)
     except NoBatch:
         return PhasePeaks(outcome="no_batch")
+
+
+def _train(request: StepPeaks, bench: Bench, clock: Clock) -> PhasePeaks:
+    if bench.job.loader is not None:
+        next(bench.train.batches(request.batch_size, request.samples))  # NoBatch where it has none so large
+    run, peaks = run_loop(request, bench, clock)
+    watch = PhaseWatch(HostMeter(), bench)
+    return replace(peaks, phase_bytes={**peaks.phase_bytes, **_large_evaluation(bench, run.model, request, watch)})
 
 
 def _measure(request: StepPeaks, bench: Bench, clock: Clock) -> PhasePeaks:
@@ -69,9 +81,9 @@ def _measure(request: StepPeaks, bench: Bench, clock: Clock) -> PhasePeaks:
         _check_finite(loss, bench)  # reads the loss, so the device has finished when the clock is read
         seconds.append(clock() - started)
         meter.end_step()
-    spread = watch.spread()
-    phases = watch.peaks() | {"evaluation": _evaluation_peak(bench, request, request.batch_size, watch)}
-    phases |= meter.more_phases() | _large_evaluation(bench, request, watch)
+    spread, grown = watch.spread(), growth(watch.steps)
+    phases = watch.peaks() | {"evaluation": _evaluation_peak(bench, bench.model, request, request.batch_size, watch)}
+    phases |= meter.more_phases() | _large_evaluation(bench, bench.model, request, watch)
     return PhasePeaks(
         outcome="retried" if meter.retried() else "measured",
         phase_bytes=phases,
@@ -80,24 +92,25 @@ def _measure(request: StepPeaks, bench: Bench, clock: Clock) -> PhasePeaks:
         spread=spread,
         num_repeats=request.num_steps,
         step_seconds=statistics.median(seconds),
+        growth_bytes=grown,
     )
 
 
-def _large_evaluation(bench: Bench, request: StepPeaks, watch: PhaseWatch) -> dict[str, int]:
+def _large_evaluation(bench: Bench, model: nn.Module, request: StepPeaks, watch: PhaseWatch) -> dict[str, int]:
     """Peak of the larger pass; empty where none was asked for or it does not fit: training fitted all the same."""
     if request.eval_batch_size is None:
         return {}
     try:
-        return {"large_evaluation": _evaluation_peak(bench, request, request.eval_batch_size, watch)}
+        return {"large_evaluation": _evaluation_peak(bench, model, request, request.eval_batch_size, watch)}
     except (torch.OutOfMemoryError, MemoryError, NoBatch):
         return {}
 
 
-def _evaluation_peak(bench: Bench, request: StepPeaks, batch_size: int, watch: PhaseWatch) -> int:
+def _evaluation_peak(bench: Bench, model: nn.Module, request: StepPeaks, batch_size: int, watch: PhaseWatch) -> int:
     """Peak of a pass over one batch, optimizer state still in place as it is in training."""
     watch.start_step()
     batch = _evaluation_batch(bench, batch_size, request.samples)
-    evaluate(bench.job, bench.model, [batch], torch.device(request.device), request.precision)
+    evaluate(bench.job, model, [batch], torch.device(request.device), request.precision)
     watch("evaluation")
     return watch.steps.pop()["evaluation"]
 

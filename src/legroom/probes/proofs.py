@@ -8,8 +8,6 @@ from legroom.probes.session import Session
 from legroom.records import MemoryQuestion
 
 MAX_PROOFS = 5
-PROOF_STEPS = 5
-"""Retries of the allocator may begin with the fourth."""
 SPARE_BYTES = 24 * 2**20
 SPARE_SHARE = 0.004
 """Left free of a card by the first proof: growing segments take memory in steps of 2 and 20 MiB."""
@@ -28,9 +26,11 @@ def prove(session: Session, question: MemoryQuestion, training: "Aim", evaluatin
         size = training.aim(question.budget_bytes)
         eval_size = max(size, evaluating.aim(question.budget_bytes))
         session.progress(f"proving a batch of {size:,}", 0.5 + 0.45 * attempt / MAX_PROOFS)
-        peaks = session.peaks(question.request(size, eval_batch_size=eval_size, num_steps=PROOF_STEPS, proof=True))
+        peaks = session.peaks(question.proof(size, eval_batch_size=eval_size))
+        if peaks.outcome == "measured":
+            training.set_aside(peaks.loader_bytes)
         # A step that fitted only by retries does not tell how much more it needed.
-        training.learn(size, peaks.training_phases() if peaks.outcome == "measured" else {}, question.budget_bytes)
+        training.learn(size, peaks.spared_phases() if peaks.outcome == "measured" else {}, question.budget_bytes)
         evaluating.learn(eval_size, peaks.evaluation_phases(), question.budget_bytes)
         if training.settled and evaluating.fits:
             return
@@ -44,8 +44,7 @@ def prove_accumulation(session: Session, question: MemoryQuestion, largest: int)
         if passes == 1:
             return
         session.progress(f"proving {passes} passes of {size:,}", 0.9)
-        peaks = session.peaks(question.request(size, num_steps=PROOF_STEPS, accumulation_steps=2, proof=True))
-        if peaks.outcome == "measured" and peaks.training_bytes() <= question.budget_bytes:
+        if session.peaks(question.proof(size, accumulation_steps=2)).fits(question.budget_bytes):
             return
         largest = max(1, min(size - 1, int(0.93 * size)))
 
@@ -79,6 +78,7 @@ class Aim:
         self.trusted: int | None = None
         """A size tried elsewhere, to be proved next."""
         self.settled = False
+        self.aside = 0
 
     def aim(self, budget_bytes: int) -> int:
         """As near to the limit as the law dares; halfway to a size that died without telling why."""
@@ -92,6 +92,11 @@ class Aim:
         halfway = max((self.fits + self.failed) // 2, int((1 - step) * self.failed))
         below = halfway if self.blind else self.failed - 1
         return max(1, self.fits, min(wanted, below, self.ceiling, FURTHEST * self.seen))
+
+    def set_aside(self, num_bytes: int) -> None:
+        """Loader processes hold so much of the budget, whatever the batch: raise the law by it."""
+        more, self.aside = num_bytes - self.aside, num_bytes
+        self.law = MemoryLaw(tuple(replace(line, fixed_bytes=line.fixed_bytes + more) for line in self.law.lines))
 
     def learn(self, size: int, phases: Mapping[str, int], budget_bytes: int) -> None:
         """Take in what a proof showed; no phases means that it did not run through."""

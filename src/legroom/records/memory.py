@@ -6,6 +6,9 @@ from typing import Any, ClassVar, Literal
 
 from legroom.records.environments import STEADY_MALLOC, Allocator, Environment, allocator_environment
 
+PROOF_STEPS = 5
+"""Of a proof on a GPU: retries of its allocator may begin with the fourth. Between the evaluations of one on a host."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPeaks:
@@ -25,6 +28,8 @@ class StepPeaks:
     """Passes for each update; from the second on, gradients are held while activations are made."""
     proof: bool = False
     """A proof runs in a fresh process with the allocator as training will have it."""
+    num_workers: int | None = None
+    """Loader processes of a proof on a host, which runs the training loop; None steps on a batch made beforehand."""
     cap_bytes: int | None = None
     """Bytes torch may reserve on a GPU; None leaves it all the card has."""
     allocator: Allocator = "expandable"
@@ -58,6 +63,8 @@ class MemoryQuestion:
     """Whether batches larger than the data set are of no interest."""
     most: int | None = None
     """The largest batch of any interest; None where the largest that fits is asked for."""
+    num_workers: int = 0
+    """Loader processes of the job's own settings: they share a host's budget."""
     num_devices: int = 1
     """Data-parallel devices: each also holds buckets of gradients to send."""
     effective_batch: int | None = None
@@ -84,6 +91,11 @@ class MemoryQuestion:
         )
         return replace(plain, **more)
 
+    def proof(self, batch_size: int, **more: Any) -> StepPeaks:
+        """The request for a proof of that batch size; on a host the training loop runs, with its loader processes."""
+        workers = self.num_workers if self.device == "cpu" else None
+        return self.request(batch_size, num_steps=PROOF_STEPS, proof=True, num_workers=workers, **more)
+
 
 NO_PHASES = ("reserved", "large_evaluation")
 
@@ -99,7 +111,8 @@ class PhasePeaks:
     phase_bytes: Mapping[str, int] = field(default_factory=dict)
     """Peak by phase: data, forward, backward, update, evaluation and, where asked, large_evaluation.
 
-    Resident bytes on a CPU, allocated bytes on a GPU. There `reserved` joins them: what torch took from the card."""
+    On a CPU bytes of this process and its loader processes, on a GPU allocated bytes. There `reserved` joins them: what
+    torch took from the card."""
     step_reserved_bytes: list[int] = field(default_factory=list)
     """What torch held of the card after each step."""
     outside_bytes: int = 0
@@ -109,6 +122,20 @@ class PhasePeaks:
     num_repeats: int = 0
     step_seconds: float = 0.0
     """Median seconds of a step, probe overhead included."""
+    spare_bytes: int = 0
+    """What another run of the same batch may take beyond these peaks, on a host."""
+    growth_bytes: int = 0
+    """By how much the peak still grew from one step to the next when the steps ended; 0 where it had settled."""
+    loader_bytes: int = 0
+    """The most that loader processes took beside the training process; it is part of the peaks."""
+
+    def fits(self, budget_bytes: int) -> bool:
+        """Whether this ran, and another run of it will, within so many bytes."""
+        return self.outcome == "measured" and self.training_bytes() + self.spare_bytes <= budget_bytes
+
+    def spared_phases(self) -> dict[str, int]:
+        """Peaks of the phases of training that another run may reach."""
+        return {name: value + self.spare_bytes for name, value in self.training_phases().items()}
 
     def training_phases(self) -> dict[str, int]:
         """Peaks of a training step and of an evaluation pass at the same size, as what runs out: reserved bytes."""

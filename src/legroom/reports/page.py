@@ -151,6 +151,8 @@ def quantity(value: Any, unit: str = "") -> str:
     match unit:
         case "bytes":
             return format_bytes(value)
+        case "exact bytes":  # budgets that differ must read differently
+            return format_bytes(value, most_digits=3)
         case "seconds":
             return f"{value * 1000:.3g} ms" if value < 0.1 else format_seconds(value)
         case "share":

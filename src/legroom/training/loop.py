@@ -287,6 +287,7 @@ class Run:
         found, self.doing, self.since = Evaluation(loss=None, score=None), "evaluating", self.clock()
         if self.valid is not None:
             found = evaluate(self.job, self.model, self._beating(self.valid), self.device, self.settings.precision)
+            self.update.watch("evaluation")
         at, loss, score = self.at, _finite(found.loss), _finite(found.score)
         at.seconds = self.clock() - self.started
         self.judge.evaluations.append(

@@ -11,7 +11,7 @@ from legroom.job import Batch, Job, Settings
 from legroom.training.batch import move, num_rows
 
 Watch = Callable[[str], None]
-"""Called with a phase's name when that phase ends: "data", "forward", "backward", "update"."""
+"""Called with a phase's name when that phase ends: "data", "forward", "backward", "update"; a run's "evaluation"."""
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 

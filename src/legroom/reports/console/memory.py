@@ -27,7 +27,7 @@ def print_memory(console: Console, answer: MemoryAnswer) -> None:
 def _print_probes(console: Console, answer: MemoryAnswer) -> None:
     table = Table("batch", "peak", "spread", "step", "what", title="what was tried", title_justify="left")
     for probe in answer.probes:
-        table.add_row(*_probe_cells(probe))
+        table.add_row(*_probe_cells(probe, answer))
     console.print(table)
 
 
@@ -58,10 +58,17 @@ def _largest(answer: MemoryAnswer) -> str:
     return f"about {answer.max_batch_size:,} ({low:,} to {high:,})" if answer.estimate else f"{answer.max_batch_size:,}"
 
 
-def _probe_cells(probe: dict[str, Any]) -> list[str]:
+def within(probe: dict[str, Any], answer: MemoryAnswer) -> bool:
+    """Whether what was tried stays within the budget; answers of before did not say."""
+    return bool(probe.get("fits", probe["outcome"] == "measured" and probe["peak_bytes"] <= answer.budget_bytes))
+
+
+def _probe_cells(probe: dict[str, Any], answer: MemoryAnswer) -> list[str]:
     passes = f", {probe['accumulation_steps']} passes" if probe["accumulation_steps"] > 1 else ""
     samples = " of typical samples" if probe["samples"] == "typical" else ""
     what = f"{'proof' if probe['proof'] else 'probe'}{passes}{samples}"
+    if probe["proof"] and probe["outcome"] == "measured" and not within(probe, answer):
+        what = f"{what}: too large"
     if probe["outcome"] == "measured":
         peak, spread = format_bytes(probe["peak_bytes"]), f"{probe['spread']:.1%}"
         return [f"{probe['batch_size']:,}", peak, spread, format_seconds(probe["step_seconds"]), what]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Unit = Literal["bytes", "seconds", "samples/s", "share", ""]
+Unit = Literal["bytes", "exact bytes", "seconds", "samples/s", "share", ""]
 """What a number counts; text turns bytes into GiB and shares into percent."""
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from legroom.advisors.memory import MemoryAnswer
-from legroom.reports.console.memory import memory_rows
+from legroom.reports.console.memory import memory_rows, within
 from legroom.reports.sections.base import Axis, Column, Figure, Mark, Section, Series, Table
 from legroom.units import exact_bytes, format_bytes
 
@@ -30,7 +30,9 @@ def circumstances(answer: MemoryAnswer) -> tuple[object, ...]:
     """What tells this answer from others of the same question."""
     place = answer.card or answer.device
     budget = exact_bytes(answer.budget_bytes) if answer.budget_named else "free"
-    return place, budget, answer.settings.get("precision", ""), answer.estimate, answer.num_devices
+    wanted = [] if answer.effective_batch is None else [f"effective {answer.effective_batch}"]
+    rule = [] if answer.rule == "legroom" else [answer.rule]
+    return place, budget, answer.settings.get("precision", ""), answer.estimate, answer.num_devices, *wanted, *rule
 
 
 def _summary(answer: MemoryAnswer) -> str:
@@ -40,6 +42,8 @@ def _summary(answer: MemoryAnswer) -> str:
     if answer.estimate:
         low, high = answer.range
         return f"A batch of about {answer.max_batch_size:,} ({low:,} to {high:,}) should fit {place}; not proved."
+    if answer.rule == "legroom" and not answer.verified:
+        return f"A batch of {answer.max_batch_size:,} ran in {place}, but took more with every step; not proved."
     return f"A batch of {answer.max_batch_size:,} fits {place}, proved by training steps in a fresh process."
 
 
@@ -70,11 +74,13 @@ def _phases(answer: MemoryAnswer) -> Iterable[Series]:
 
 
 def _tried(answer: MemoryAnswer) -> Iterable[Series]:
-    """Proofs that fit, and sizes that did not run: those stand at the budget, as nobody knows what they would take."""
-    proofs = [probe for probe in answer.probes if probe["outcome"] == "measured" and probe["proof"]]
-    if proofs:
-        sizes, peaks = [probe["batch_size"] for probe in proofs], [probe["peak_bytes"] for probe in proofs]
-        yield Series(name="proof", x=sizes, y=peaks, style="points", spread=[probe["spread"] for probe in proofs])
+    """Proofs that fit or do not, and sizes that did not run: nobody knows what they would take, so at the budget."""
+    for name, fitting in (("proof", True), ("proof, too large", False)):
+        ran = [probe for probe in answer.probes if probe["outcome"] == "measured" and probe["proof"]]
+        proofs = [probe for probe in ran if within(probe, answer) == fitting]
+        if proofs:
+            sizes, peaks = [probe["batch_size"] for probe in proofs], [probe["peak_bytes"] for probe in proofs]
+            yield Series(name=name, x=sizes, y=peaks, style="points", spread=[probe["spread"] for probe in proofs])
     failed = [probe["batch_size"] for probe in answer.probes if probe["outcome"] != "measured"]
     if failed:
         yield Series(name="did not fit", x=failed, y=[answer.budget_bytes] * len(failed), style="crosses")
@@ -99,6 +105,13 @@ def _parts(answer: MemoryAnswer) -> Figure:
     )
 
 
+def _asked(answer: MemoryAnswer) -> str:
+    """What was asked beyond place, budget and precision."""
+    wanted = [] if answer.effective_batch is None else [f"{answer.effective_batch:,} an update"]
+    devices = [] if answer.num_devices == 1 else [f"{answer.num_devices} devices"]
+    return ", ".join([*wanted, *devices, *([] if answer.rule == "legroom" else [f"rule {answer.rule}"])])
+
+
 def _budgets(answer: MemoryAnswer, others: Sequence[MemoryAnswer]) -> Table:
     every = sorted([answer, *others], key=lambda one: one.budget_bytes)
     return Table(
@@ -106,9 +119,10 @@ def _budgets(answer: MemoryAnswer, others: Sequence[MemoryAnswer]) -> Table:
         title="The same job within other budgets",
         columns=[
             Column(label="where"),
-            Column(label="memory", unit="bytes"),
+            Column(label="memory", unit="exact bytes"),
             Column(label="precision"),
             Column(label="largest batch"),
+            Column(label="asked for"),
             Column(label=""),
         ],
         rows=[
@@ -117,7 +131,8 @@ def _budgets(answer: MemoryAnswer, others: Sequence[MemoryAnswer]) -> Table:
                 one.budget_bytes,
                 one.settings.get("precision", ""),
                 one.max_batch_size,
-                "estimated" if one.estimate else "proved",
+                _asked(one),
+                "estimated" if one.estimate else "proved" if one.verified else "not proved",
             ]
             for one in every
         ],

@@ -24,7 +24,9 @@ def section(answer: SpeedAnswer, others: Sequence[SpeedAnswer] = ()) -> Section:
 
 def circumstances(answer: SpeedAnswer) -> tuple[object, ...]:
     """What tells this answer from others of the same question."""
-    return answer.device, answer.precision, answer.machine
+    rule = [] if answer.rule == "throughput" else [answer.rule]
+    share = [] if answer.share == 0.9 else [f"{answer.share:g}"]
+    return answer.device, answer.precision, answer.machine, *rule, *share
 
 
 def _summary(answer: SpeedAnswer) -> str:

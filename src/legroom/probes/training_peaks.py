@@ -1,0 +1,144 @@
+"""Peak host memory of the training loop at one batch size: loader processes, evaluations and enough steps included."""
+
+import itertools
+import os
+import statistics
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+
+from legroom.clock import Clock, monotonic
+from legroom.errors import JobRaised
+from legroom.laws.memory import growth
+from legroom.probes.bench import Bench
+from legroom.probes.meters import HostMeter
+from legroom.process_memory import resident_bytes
+from legroom.records import PhasePeaks, StepPeaks
+from legroom.records.training import Train
+from legroom.training.loop import Run
+
+LEAST_ROUNDS, MOST_ROUNDS = 2, 4
+"""Of steps and an evaluation: what an evaluation leaves in the heap may make the next steps take more."""
+SETTLED = 1.01
+"""A round whose peak is at most this many times that of the rounds before has shown nothing new."""
+SPREAD = 0.03
+"""Runs of one batch differ by this share of what the batch adds: threads take turns in filling the heap."""
+RATE = 1e-9
+"""Memory does not depend on the learning rate, and a run that diverges would end before its peak."""
+LOOK_EVERY = 10
+"""Times the cost of adding up what loader processes hold, until that is done again."""
+
+
+class LoopWatch:
+    """Collects the peak of every phase of a run's steps and evaluations."""
+
+    def __init__(self, num_steps: int, bench: Bench, clock: Clock) -> None:
+        self.num_steps, self.bench, self.clock = num_steps, bench, clock
+        self.meter = HostMeter()
+        self.first_bytes = resident_bytes(os.getpid())
+        """Before the batch shows."""
+        self.meter.take_peak()
+        self.steps: list[dict[str, int]] = [{}]
+        """By phase; an evaluation belongs to the step that follows it."""
+        self.ends: list[float] = [clock()]
+        self.loaders = {"evaluation": 0, "training": 0}
+        """The most that loader processes held beside this one."""
+        self.look_at = 0.0
+
+    def __call__(self, phase: str) -> None:
+        """The phase has ended."""
+        self.steps[-1][phase] = max(self.steps[-1].get(phase, 0), self.meter.take_peak())
+        if phase != "evaluation":  # its loader processes have ended with it
+            self._look("training")
+        if phase == "update":
+            self.steps.append({})
+            self.ends.append(self.clock())
+        self.bench.beat(phase)
+
+    def beat(self, what: str, share: float | None) -> None:
+        """The run tells what it is at: within an evaluation, its loader processes can be seen."""
+        if what == "evaluating":
+            self._look("evaluation")
+        self.bench.beat(what)
+
+    def is_settled(self) -> bool:
+        """Whether rounds enough have run and the last showed no peak above those before."""
+        num_rounds, rest = divmod(len(self.steps) - 1, self.num_steps)
+        if rest or num_rounds < LEAST_ROUNDS:
+            return False
+        tops = [max(step.values(), default=0) for step in self.steps]
+        return max(tops[-self.num_steps - 1 :]) <= SETTLED * max(tops[: -self.num_steps - 1])
+
+    def peaks(self) -> dict[str, int]:
+        """The largest of each phase over all steps, with what loader processes held."""
+        names = {name for step in self.steps for name in step}
+        return {name: max(step.get(name, 0) for step in self.steps) + self._beside(name) for name in names}
+
+    def tops(self) -> list[int]:
+        """The peak of each step, evaluations left out."""
+        return [max(_training(step)) for step in self.steps[:-1]]
+
+    def _beside(self, phase: str) -> int:
+        return self.loaders["evaluation" if phase == "evaluation" else "training"]
+
+    def _look(self, when: str) -> None:
+        started = self.clock()
+        if started < self.look_at:
+            return
+        self.loaders[when] = max(self.loaders[when], self.meter.loader_bytes())
+        self.look_at = self.clock() + LOOK_EVERY * (self.clock() - started)
+
+
+def _training(step: dict[str, int]) -> Iterable[int]:
+    return (value for name, value in step.items() if name != "evaluation")
+
+
+def run_loop(request: StepPeaks, bench: Bench, clock: Clock = monotonic) -> tuple[Run, PhasePeaks]:
+    """Train as `legroom train` would until the peak has settled; the run, and the peak of each phase."""
+    bench.forget_model()  # the run builds its own
+    train, valid = bench.train.data_of_run(request.batch_size), None
+    if bench.job.valid_data is not None:
+        valid = bench.valid.data_of_run(request.batch_size, whole=False)
+    watch = LoopWatch(request.num_steps, bench, clock)
+    run = Run(bench.job, _training_request(request, bench), train, valid, beat=watch.beat, interrupted=watch.is_settled)
+    run.update.watch = watch
+    trained = run.go()
+    if trained.stopped_because == "diverged":
+        raise JobRaised(
+            f"The loss of step {trained.num_steps} is no finite number, with a rate of {RATE:g}. "
+            "legroom needs a finite loss: look for a division by zero or for samples that hold no numbers"
+        )
+    return run, _peaks(watch)
+
+
+def _training_request(request: StepPeaks, bench: Bench) -> Train:
+    assert request.num_workers is not None
+    settings = replace(
+        bench.job.baseline,
+        batch_size=request.batch_size,
+        accumulation_steps=request.accumulation_steps,
+        num_workers=request.num_workers,
+        precision=request.precision,
+        seed=request.seed,
+        learning_rate=RATE,
+        schedule="constant",
+        warmup_steps=0,
+    )
+    num_steps = MOST_ROUNDS * request.num_steps
+    return Train(
+        device="cpu", settings=asdict(settings), num_steps=num_steps, evaluate_steps=request.num_steps, allocator=None
+    )
+
+
+def _peaks(watch: LoopWatch) -> PhasePeaks:
+    tops, phases = watch.tops(), watch.peaks()
+    settled = tops[1:] or tops
+    return PhasePeaks(
+        outcome="measured",
+        phase_bytes=phases,
+        spread=(max(settled) - min(settled)) / max(settled),
+        num_repeats=len(tops),
+        step_seconds=statistics.median(after - before for before, after in itertools.pairwise(watch.ends)),
+        spare_bytes=int(SPREAD * max(0, max(phases.values()) - watch.first_bytes)),
+        growth_bytes=growth(watch.steps[:-1]),
+        loader_bytes=max(watch.loaders.values()),
+    )

@@ -13,7 +13,7 @@ from legroom.errors import CannotWrite, UsageError
 from legroom.job import Settings
 from legroom.plan import Plan, Recommendation
 from legroom.plan_file import read_plan, write_plan
-from legroom.records import StepPeaks
+from legroom.records import StepPeaks, Train
 from legroom.reports.console.plan import print_plan
 from legroom.reports.page import gather_page
 from legroom.reports.sections.plan import section as plan_section
@@ -73,6 +73,14 @@ def test_a_value_changed_by_hand_counts(tmp_path):
         (("[batch_size]", "[num_workers]\nvalue = 100000\n\n[batch_size]"), "num_workers is 100000; .* from 0 to"),
         (("[batch_size]", "[num_devices]\nvalue = 8\n\n[batch_size]"), "num_devices is 8; .* several devices yet"),
         (("[batch_size]", '[schedule]\nvalue = "cosin"\n\n[batch_size]'), r"line 12: 'cosin' is no schedule"),
+        (
+            ("[batch_size]", '[environment]\nvalue = "LD_PRELOAD=x.so"\n\n[batch_size]'),
+            "environment is 'LD_PRELOAD=x.so'",
+        ),
+        (
+            ("[batch_size]", "[environment]\nvalue = 2\n\n[batch_size]"),
+            "environment is 2; it must be words such as OMP_",
+        ),
         (("range = [1, 99]", "range = 1"), "it must be a list of two numbers"),
     ],
 )
@@ -299,3 +307,19 @@ def test_a_terminal_tells_what_was_not_measured_in_one_line(tmp_path):
     assert sum("learning_rate" in line for line in lines) == 1
     (table,) = plan_section(answer).tables
     assert [row[0] for row in table.rows if "not measured" in row[3]] == ["the rest"]
+
+
+def test_variables_that_paid_reach_the_run_through_the_plan_alone(tmp_path):
+    steps = FakeSteps(seconds=lambda size: 0.01 + 0.0001 * size, setting_factors={"OMP_WAIT_POLICY": 0.5})
+    machine = FakeMachine(steps=steps, bytes_per_sample=1e4)
+    run = api.Run(out=tmp_path, engine=machine)
+    api.speed("digits", device="cpu", run=run)
+    answer = ask_plan(tmp_path, machine)
+    assert item(answer, "environment").value == "OMP_WAIT_POLICY=passive"
+    for plan in (None, answer.plan_path):
+        api.train(
+            "digits", device="cpu", plan=plan, num_steps=1, run=api.Run(out=tmp_path / str(bool(plan)), engine=machine)
+        )
+    without, with_plan = (request.environment for request in machine.asked if isinstance(request, Train))
+    assert without == {}
+    assert with_plan == {"OMP_WAIT_POLICY": "passive"}

@@ -39,7 +39,7 @@ from legroom.records import (
     Train,
     Trained,
 )
-from legroom.records.environments import allocator_environment, check_allocator
+from legroom.records.environments import allocator_environment, check_allocator, read_environment
 from legroom.records.training import CHECKPOINT_NAME
 from legroom.running import Run, keep, machine_name, open_memory_session, open_session, out_folder
 from legroom.setting_rules import lacks_to_train
@@ -274,9 +274,9 @@ def foresee_speed(
 ) -> Foreseen:
     """Which probes would `speed` run, and how long should they take? Runs none."""
     address = address_of(job, options)
-    choose_place(device, None, None)
+    place = choose_place(device, None, None)
     _, entries, _ = read_lines(out_folder(address, run or Run()) / FILE_NAME)
-    return foresee_speed_probes(entries, job=address.text, machine=machine_name(), seconds=seconds)
+    return foresee_speed_probes(entries, job=address.text, machine=machine_name(), device=place.device, seconds=seconds)
 
 
 def plan(
@@ -367,7 +367,9 @@ def train(
     more["allocator"] = more.get("allocator") or (planned.value("allocator") if planned else None)
     if more["allocator"] is not None:
         check_allocator(more["allocator"], "--allocator")
-    environment = allocator_environment(place.device, more["allocator"])
+    variables = planned.value("environment") if planned else None
+    more["variables"] = read_environment(variables, "The plan's environment") if variables else {}
+    environment = {**allocator_environment(place.device, more["allocator"]), **more["variables"]}
     with open_session("train", address, run, environment) as session:
         description = session.describe(run.seed)
         chosen = asdict(Settings(**{**description.baseline, "seed": run.seed, **given}))

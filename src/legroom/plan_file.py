@@ -10,14 +10,14 @@ from legroom.errors import UsageError
 from legroom.files import write_atomically
 from legroom.job import Settings
 from legroom.plan import Plan, Recommendation
-from legroom.records.environments import check_allocator
+from legroom.records.environments import check_allocator, read_environment
 from legroom.setting_rules import lacks_to_train
 from legroom.training.schedule_words import check_schedule
 
 SETTINGS = tuple(item.name for item in fields(Settings))
 FOR_PEOPLE = ("max_batch_size", "eval_batch_size")
 """Tables that say how far one could go; nothing is trained with them."""
-TABLES = (*SETTINGS, *FOR_PEOPLE, "allocator")
+TABLES = (*SETTINGS, *FOR_PEOPLE, "allocator", "environment")
 MAY_LACK_VALUE = ("clip_norm", "eval_batch_size")
 """TOML has no null: what nobody set is left out."""
 
@@ -148,6 +148,9 @@ def _check_table(path: Path, text: str, name: str, table: Any) -> None:
 def _check_value(where: str, name: str, value: Any) -> None:
     if name == "allocator":
         check_allocator(value, f"{where}: allocator")
+        return
+    if name == "environment":
+        read_environment(value, f"{where}: environment")
         return
     if wanted := lacks_to_train("batch_size" if name in FOR_PEOPLE else name, value):
         raise UsageError(f"{where}: {name} is {value!r}; it must be {wanted}")

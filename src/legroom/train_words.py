@@ -9,7 +9,7 @@ from legroom.errors import UsageError
 from legroom.job import Settings
 from legroom.records.training import Train
 
-NOT_WORDS = {"kind", "fresh", "settings", "target", "folder", "resume", "identity", "device"}
+NOT_WORDS = {"kind", "fresh", "settings", "target", "folder", "resume", "identity", "device", "variables"}
 """Fields of a Train that are made of other words."""
 RUN_WORDS = ("out", "resume", "timeout", "progress", "engine", "together")
 

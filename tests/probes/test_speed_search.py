@@ -9,6 +9,7 @@ from legroom import api
 from legroom.errors import NothingMeasured, OutOfMemory, UsageError
 from legroom.laws.sizes import grid
 from legroom.laws.speed import knee_of
+from legroom.probes.limits import read_limits
 from legroom.records import TimeSteps
 from legroom.testing import FakeMachine, FakeSteps
 
@@ -37,12 +38,13 @@ def test_the_knee_is_within_one_grid_step_of_the_planted_one(tmp_path, seed):
     assert answer.range[0] <= answer.knee_batch_size <= answer.range[1]
 
 
-def test_all_sizes_that_count_are_timed_in_one_request(tmp_path):
+def test_every_size_is_timed_in_each_of_several_fresh_processes(tmp_path):
     machine = FakeMachine(steps=FakeSteps(seconds=line))
     answer = ask(tmp_path, None, machine=machine)
-    timed = [request for request in machine.asked if isinstance(request, TimeSteps) and request.close]
-    assert len(timed) == 1
-    assert [point["batch_size"] for point in answer.points] == sorted(timed[0].batch_sizes)
+    runs = [request for request in machine.asked if isinstance(request, TimeSteps) and request.run and request.is_plain]
+    assert [request.run for request in runs] == [1, 2, 3, 4, 5]
+    assert all(request.fresh for request in runs)
+    assert {request.batch_sizes for request in runs} == {tuple(point["batch_size"] for point in answer.points)}
     assert sum(point["in_law"] for point in answer.points) == 4
     assert answer.law["worst_error"] < 0.03
 
@@ -62,8 +64,84 @@ def test_memory_that_is_fetched_anew_is_told_with_what_keeping_it_gains(tmp_path
     gain = answer.points[-1]["median_seconds"] / line(largest)
     note = next(note for note in answer.notes if "fetched anew" in note)
     assert f"{gain:.1f} times the samples/s at {largest:,}" in note
-    assert "set MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1099511627776" in note
+    assert "MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1099511627776 gives" in note
     assert {point["batch_size"]: point["median_seconds"] for point in answer.kept_memory}[largest] == line(largest)
+
+
+def test_sizes_do_not_disturb_each_other(tmp_path):
+    answer = ask(tmp_path, FakeSteps(seconds=line, after_larger=0.6))
+    for point in answer.points:
+        assert point["median_seconds"] == pytest.approx(line(point["batch_size"]))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_knee_never_falls_below_its_share_by_the_timed_sizes(tmp_path, seed):
+    chance = random.Random(seed)
+    bumps = [10 ** chance.uniform(-0.4, 0.4) for _ in range(20)]
+
+    def bumpy(size):
+        return line(size) * bumps[size.bit_length()]
+
+    answer = ask(tmp_path, FakeSteps(seconds=bumpy, noise=0.1, process_noise=0.1, seed=seed))
+    rates = {point["batch_size"]: point["samples_per_second"] for point in answer.points}
+    assert rates[answer.knee_batch_size] >= 0.9 * max(rates.values())
+    assert answer.range[0] <= answer.knee_batch_size <= answer.range[1]
+
+
+def test_a_law_that_misses_badly_is_refused_and_not_drawn(tmp_path):
+    answer = ask(tmp_path, FakeSteps(seconds=lambda size: line(size) * (3.0 if size in (64, 256) else 1.0)))
+    assert answer.law["refused"]
+    assert not answer.predictions
+    assert all(point["predicted_seconds"] is None for point in answer.points)
+    assert any(note.startswith("No law is told") for note in answer.notes)
+    assert not ask(tmp_path / "even", FakeSteps(seconds=line)).law["refused"]
+
+
+def test_intervals_hold_what_reruns_give(tmp_path):
+    held = []
+    for seed in range(12):
+        steps = FakeSteps(seconds=line, noise=0.03, process_noise=0.1, seed=seed)
+        first, second = (ask(tmp_path / f"{seed}{word}", steps) for word in "ab")
+        again = {point["batch_size"]: point["median_seconds"] for point in second.points}
+        pairs = [
+            (point["interval"], again[point["batch_size"]]) for point in first.points if point["batch_size"] in again
+        ]
+        assert all(low > 0 for (low, _), _ in pairs)
+        held.append(sum(low <= seconds <= high for (low, high), seconds in pairs) / len(pairs))
+    assert 0.8 <= sum(held) / len(held) <= 0.98  # the sizes of one run share its processes, so this is rough
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("OMP_WAIT_POLICY", "passive"), ("OMP_NUM_THREADS", str(read_limits().num_cores // 2))]
+)
+def test_a_setting_that_pays_is_recommended_with_its_gain(tmp_path, variable, value):
+    answer = ask(tmp_path, FakeSteps(seconds=line, setting_factors={variable: 0.5}))
+    found = next(item for item in answer.recommendations if item.name == "environment")
+    assert found.value == f"{variable}={value}"
+    assert found.because.startswith("2.00 times the samples/s")
+    assert any(f"{variable}={value} gives" in note for note in answer.notes)
+
+
+def test_a_setting_that_costs_is_tried_once_and_not_recommended(tmp_path):
+    machine = FakeMachine(
+        steps=FakeSteps(seconds=line, setting_factors={"OMP_WAIT_POLICY": 1.4, "OMP_NUM_THREADS": 1.4})
+    )
+    answer = ask(tmp_path, None, machine=machine)
+    tried = [request for request in machine.asked if isinstance(request, TimeSteps) and not request.is_plain]
+    assert {request.run for request in tried} == {1}
+    assert [item.name for item in answer.recommendations] == ["knee_batch_size"]
+    assert not any("gives" in note and "OMP" in note for note in answer.notes)
+
+
+def test_a_setting_that_gains_in_one_process_by_chance_is_not_told(tmp_path):
+    class OnceFaster(FakeSteps):
+        def time(self, request):
+            lucky = request.passive_threads and request.run == 1
+            self.setting_factors = {"OMP_WAIT_POLICY": 0.5 if lucky else 1.0}
+            return super().time(request)
+
+    answer = ask(tmp_path, OnceFaster(seconds=line))
+    assert [item.name for item in answer.recommendations] == ["knee_batch_size"]
 
 
 def test_a_process_that_keeps_too_much_memory_costs_a_note_only(tmp_path):

@@ -78,6 +78,7 @@ def combine(
             *memory.recommendations,
             *_recommend_evaluation(memory),
             *_recommend_allocator(memory),
+            *([item for item in speed.recommendations if item.name == "environment"] if speed else []),
             *(_keep(name, getattr(baseline, name), question) for name, question in kept.items()),
             _one_device(baseline),
         ],

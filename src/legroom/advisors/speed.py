@@ -1,18 +1,19 @@
 """Where a larger batch stops paying: the knee, read off the timings in a logbook and the law through four of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from legroom.advisors.memory import description_of
-from legroom.advisors.speed_seen import Seen, gather
+from legroom.advisors.speed_seen import Seen, Tried, gather
 from legroom.advisors.speed_words import (
     compare,
     host_note,
-    kept_note,
+    law_note,
     noise_note,
     odd_sizes_note,
     padding_note,
+    setting_notes,
     throttle_note,
 )
 from legroom.answers import Answer
@@ -20,9 +21,14 @@ from legroom.errors import NothingMeasured
 from legroom.laws.clocks import fit_steps
 from legroom.laws.sizes import NUM_LAW_SIZES, choose_sizes, grid
 from legroom.laws.speed import JOIN, SpeedLaw, knee_of
+from legroom.laws.step_runs import NUM_CONFIRMED, timed_knee, worth_naming
 from legroom.logbook import Logbook
 from legroom.plan import Recommendation
 from legroom.records import SpeedQuestion, StepTime, StepTimes
+from legroom.records.environments import environment_text
+
+WORST_ERROR = 0.3
+"""A law that misses a size it has not seen by more than this share is not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +49,15 @@ class SpeedAnswer(Answer):
     """Why no larger one was timed."""
     points: list[dict[str, Any]]
     predictions: list[dict[str, Any]]
-    """What the law says of the sizes of the grid."""
+    """What the law says of the sizes of the grid; nothing where the law was refused."""
     law: dict[str, Any]
     flops_per_sample: float | None
     peak_flops_per_second: float | None
     """Of matrix products, measured on this device."""
     kept_memory: list[dict[str, Any]] = field(default_factory=list)
     """Sizes timed again in a process that keeps the memory a step frees, where fetching it anew takes a share."""
+    settings_tried: list[dict[str, Any]] = field(default_factory=list)
+    """Variables of the environment that two sizes were timed with again, on a CPU, and what each gained."""
     padding: dict[str, Any] | None
     num_samples: int | None
     """Of an epoch, where its length is known."""
@@ -62,13 +70,12 @@ def advise_speed(logbook: Logbook, question: SpeedQuestion, largest_because: str
     description = description_of(logbook.entries)
     seen = gather(logbook, question)
     law, held_out = law_of(seen.points)
+    refused = max(map(abs, held_out), default=0.0) > WORST_ERROR
     steps = grid(seen.points[0].batch_size, seen.points[-1].batch_size)
     sizes = sorted({*steps, *_sizes(seen.points)})
     best = max(seen.points, key=lambda point: point.samples_per_second)
     baseline = dict(description.baseline)
-    # Not those timed beside a power of two: 504 in place of 512 is no advice.
-    worth = [size for size in sizes if size in {*steps, *question.batch_sizes, baseline["batch_size"]}]
-    knee, span = _knee(question, replace(fit_all(seen.points), doubt=law.doubt), seen.points, worth)
+    knee, span = _knee(question, seen.points, {*question.batch_sizes, baseline["batch_size"]})
     return SpeedAnswer(
         job=logbook.head.job,
         machine=logbook.head.machine,
@@ -77,9 +84,10 @@ def advise_speed(logbook: Logbook, question: SpeedQuestion, largest_because: str
             *logbook.notes,
             *description.notes,
             *notes,
-            *compare(_with_knee(seen.points, knee, law), knee, baseline["batch_size"], description.num_samples),
+            *compare(seen.points, knee, baseline["batch_size"], description.num_samples),
+            *law_note(law, held_out, refused=refused),
             *host_note(seen.points, law),
-            *kept_note(seen.points, seen.kept),
+            *setting_notes(seen.points, seen.tried),
             *odd_sizes_note(seen.points),
             *padding_note(seen.padding, law, baseline["batch_size"]),
             *noise_note(seen.points, span),
@@ -88,7 +96,7 @@ def advise_speed(logbook: Logbook, question: SpeedQuestion, largest_because: str
             *seen.refused,
         ],
         not_measured=[*seen.times.not_measured, *_not_counted(seen.times), "loading of samples: batches lay ready"],
-        recommendations=[_recommend(question, knee, span, best)],
+        recommendations=[_recommend(question, knee, span, best), *_recommend_environment(seen.tried, knee)],
         device=question.device,
         precision=question.precision,
         rule=question.rule,
@@ -99,12 +107,13 @@ def advise_speed(logbook: Logbook, question: SpeedQuestion, largest_because: str
         best_samples_per_second=best.samples_per_second,
         largest_batch_size=seen.points[-1].batch_size,
         largest_because=largest_because,
-        points=[_point(point, seen, law) for point in seen.points],
-        predictions=[_prediction(law, size) for size in sizes],
-        law=_law_words(law, held_out),
+        points=[_point(point, seen, None if refused else law) for point in seen.points],
+        predictions=[] if refused else [_prediction(law, size) for size in sizes],
+        law={**_law_words(law, held_out), "refused": refused},
         flops_per_sample=seen.times.flops_per_sample or None,
         peak_flops_per_second=seen.peak,
-        kept_memory=[_kept(point) for point in seen.kept],
+        kept_memory=[_kept(point) for tried in seen.tried if tried.request.keeps_memory for point in tried.points],
+        settings_tried=[_setting(tried) for tried in seen.tried],
         padding=None if seen.padding is None else asdict(seen.padding),
         num_samples=description.num_samples,
         settings={**baseline, "batch_size": knee, "precision": question.precision},
@@ -122,38 +131,16 @@ def law_of(points: Sequence[StepTime]) -> tuple[SpeedLaw, list[float]]:
     return replace(law, doubt=doubt), errors
 
 
-def fit_all(points: Sequence[StepTime]) -> SpeedLaw:
-    """The law through every size of the grid that was timed: what the knee is read from."""
-    plain = _plain(_sizes(points))
-    return fit_steps([point for point in points if point.batch_size in plain])
-
-
 def _plain(sizes: Sequence[int]) -> Sequence[int]:
     """Sizes of the grid; those beside powers of two may run by other kernels."""
     plain = [size for size in sizes if size in grid(sizes[0], sizes[-1])]
     return plain if len(plain) >= NUM_LAW_SIZES else sizes
 
 
-def _knee(
-    question: SpeedQuestion, law: SpeedLaw, points: Sequence[StepTime], sizes: Sequence[int]
-) -> tuple[int, tuple[int, int]]:
+def _knee(question: SpeedQuestion, points: Sequence[StepTime], own: Collection[int]) -> tuple[int, tuple[int, int]]:
     if question.rule == "utilisation":
-        return _busy_enough(question, points)
-    measured = {point.batch_size: point for point in points}
-
-    def seconds(size: int) -> tuple[float, float, float]:
-        point = measured.get(size)
-        if point is not None:
-            return (point.interval[0], point.median_seconds, point.interval[1])
-        low, high = law.interval(size)
-        return (low, law.seconds(size), high)
-
-    best = max(point.samples_per_second for point in points)
-    fast, middle, slow = (
-        next((size for size in sizes if size / seconds(size)[end] >= question.share * best), sizes[-1])
-        for end in (0, 1, 2)
-    )
-    return middle, (fast, slow)
+        return _busy_enough(question, worth_naming(points, own))
+    return timed_knee(points, own, question.share)
 
 
 def _busy_enough(question: SpeedQuestion, points: Sequence[StepTime]) -> tuple[int, tuple[int, int]]:
@@ -177,7 +164,23 @@ def _recommend(question: SpeedQuestion, knee: int, span: tuple[int, int], best: 
     return Recommendation(name="knee_batch_size", value=knee, range=span, because=because, evidence=["step_times"])
 
 
-def _point(point: StepTime, seen: Seen, law: SpeedLaw) -> dict[str, Any]:
+def _recommend_environment(tried: Sequence[Tried], knee: int) -> list[Recommendation]:
+    """The variables that gain most at the knee, where any gain there."""
+    gains = [one for one in tried if knee in one.gains]
+    if not gains:
+        return []
+    best = max(gains, key=lambda one: one.gains[knee])
+    because = f"{best.gains[knee]:.2f} times the samples/s at {knee:,}, in each of {NUM_CONFIRMED} processes"
+    value = environment_text(best.request.environment)
+    return [Recommendation(name="environment", value=value, range=None, because=because, evidence=["step_times"])]
+
+
+def _setting(tried: Tried) -> dict[str, Any]:
+    points = [_kept(point) | {"gain": tried.gains.get(point.batch_size)} for point in tried.points]
+    return {"environment": environment_text(tried.request.environment), "points": points}
+
+
+def _point(point: StepTime, seen: Seen, law: SpeedLaw | None) -> dict[str, Any]:
     achieved = seen.times.flops_per_sample * point.samples_per_second
     load: Mapping[str, Any] = asdict(point.load)
     return {
@@ -196,8 +199,8 @@ def _point(point: StepTime, seen: Seen, law: SpeedLaw) -> dict[str, Any]:
         "peak_bytes": point.peak_bytes,
         "achieved_flops_per_second": achieved or None,
         "peak_share": achieved / seen.peak if achieved and seen.peak else None,
-        "predicted_seconds": law.seconds(point.batch_size),
-        "in_law": point.batch_size in law.sizes,
+        "predicted_seconds": law.seconds(point.batch_size) if law else None,
+        "in_law": law is not None and point.batch_size in law.sizes,
     }
 
 
@@ -233,12 +236,6 @@ def _not_counted(times: StepTimes) -> list[str]:
         names = ", ".join(times.uncounted)
         return [f"the operations of {names}: torch has no formula for them, so FLOP/s are a lower bound"]
     return []
-
-
-def _with_knee(points: Sequence[StepTime], knee: int, law: SpeedLaw) -> list[StepTime]:
-    """The points, with what the law says of the knee where it was not timed itself."""
-    foretold = StepTime(batch_size=knee, median_seconds=law.seconds(knee), interval=law.interval(knee))
-    return sorted([*points, *([] if knee in _sizes(points) else [foretold])], key=lambda point: point.batch_size)
 
 
 def _sizes(points: Sequence[StepTime]) -> list[int]:

@@ -1,15 +1,18 @@
 """The timings a logbook holds, without those that cannot be true."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from legroom.errors import NothingMeasured
+from legroom.laws.step_runs import NUM_CONFIRMED, is_faster, join_runs
 from legroom.logbook import Logbook
 from legroom.records import DeviceSpeed, MeasureDevice, PaddingSeen, SpeedQuestion, StepTime, StepTimes, TimeSteps
 
 TOLERANCE, UNSURE_TOLERANCE = 1.1, 2.0
 """Above so many times the measured peak a timing is refused; the larger where other processes slowed the peak down."""
+
+Results = Sequence[tuple[TimeSteps, StepTimes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +28,18 @@ class Seen:
     padding: PaddingSeen | None
     device_notes: list[str]
     """What was seen of the device itself, such as other processes on it."""
-    kept: list[StepTime]
-    """Some of the sizes in a process that keeps the memory it frees; empty where that was not worth a try."""
+    tried: "list[Tried]"
+    """Settings that some of the sizes were timed with again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Sizes timed again with a setting of the environment."""
+
+    request: TimeSteps
+    points: list[StepTime]
+    gains: dict[int, float]
+    """How many times the samples/s of the user's own environment, by size; clear ones in every process only."""
 
 
 def gather(logbook: Logbook, question: SpeedQuestion) -> Seen:
@@ -36,11 +49,7 @@ def gather(logbook: Logbook, question: SpeedQuestion) -> Seen:
         if isinstance(entry.request, TimeSteps) and isinstance(entry.result, StepTimes)
         if (entry.request.device, entry.request.precision) == (question.device, question.precision)
     ]
-    closely = [times for request, times in results if request.close]
-    kept = [times.points for request, times in results if request.keeps_memory]
-    if not closely:
-        raise NothingMeasured("The logbook holds no timings. Run legroom speed with the same --out first")
-    times = closely[-1]
+    times = _times(results)
     device = _device(logbook, question)
     peak, tolerance = _peak(device, question)
     ran = sorted((point for point in times.points if point.outcome == "measured"), key=lambda point: point.batch_size)
@@ -56,8 +65,49 @@ def gather(logbook: Logbook, question: SpeedQuestion) -> Seen:
         peak,
         padding=padding[-1] if padding else None,
         device_notes=list(device.get("notes", [])),
-        kept=[point for point in kept[-1] if point.outcome == "measured"] if kept else [],
+        tried=_tried(results, points),
     )
+
+
+def _times(results: Results) -> StepTimes:
+    """The timings looked at closely last; of fresh processes all that timed the same sizes."""
+    closely = [(request, times) for request, times in results if request.close]
+    if not closely:
+        raise NothingMeasured("The logbook holds no timings. Run legroom speed with the same --out first")
+    request, times = closely[-1]
+    runs = {
+        other.run: its.points
+        for other, its in results
+        if other.run and other.is_plain and (other.batch_sizes, other.seconds) == (request.batch_sizes, request.seconds)
+    }
+    return replace(times, points=join_runs(list(runs.values()))) if request.run else times
+
+
+def _tried(results: Results, points: list[StepTime]) -> list[Tried]:
+    """Each setting with what all its processes say together."""
+    settings = dict.fromkeys(tuple(request.environment.items()) for request, _ in results if not request.is_plain)
+    return [
+        _join_tried([pair for pair in results if tuple(pair[0].environment.items()) == s], points) for s in settings
+    ]
+
+
+def _join_tried(results: Results, points: list[StepTime]) -> Tried:
+    runs = [[point for point in times.points if point.outcome == "measured"] for _, times in results]
+    timed, joined = {point.batch_size: point for point in points}, join_runs(runs)
+    gains = {
+        point.batch_size: point.samples_per_second / timed[point.batch_size].samples_per_second
+        for point in joined
+        if point.batch_size in timed and _gains(results[0][0], runs, point, timed[point.batch_size])
+    }
+    return Tried(results[0][0], joined, gains)
+
+
+def _gains(request: TimeSteps, runs: list[list[StepTime]], joined: StepTime, timed: StepTime) -> bool:
+    """Whether every process was clearly faster; kept memory must also show in what the system has to do."""
+    again = [point for run in runs for point in run if point.batch_size == timed.batch_size]
+    if request.keeps_memory and joined.system_share >= timed.system_share / 2:
+        return False
+    return len(again) >= NUM_CONFIRMED and all(is_faster(point, timed) for point in again)
 
 
 def _device(logbook: Logbook, question: SpeedQuestion) -> Mapping[str, Any]:

@@ -1,16 +1,16 @@
 """What timings mean, as sentences: the knee against other sizes, sizes beside powers of two, padding, throttling."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from legroom.advisors.speed_seen import Tried
 from legroom.laws.clocks import waits_for_host
 from legroom.laws.speed import SpeedLaw
-from legroom.records import KEPT_MALLOC, PaddingSeen, StepTime
+from legroom.records import PaddingSeen, StepTime, TimeSteps
+from legroom.records.environments import environment_text
 from legroom.units import format_bytes, format_seconds
 
 CLEAR_DIFFERENCE = 0.02
-CLEAR_GAIN = 0.1
-"""Of timings that did not run side by side."""
 CLOCK_DRIFT = 0.05
 LITTLE_PADDING = 0.02
 NOISY = 0.1
@@ -97,29 +97,44 @@ def padding_note(padding: PaddingSeen | None, law: SpeedLaw, batch_size: int) ->
     )
 
 
-def kept_note(points: Sequence[StepTime], kept: Sequence[StepTime]) -> Iterator[str]:
-    """What a process gains that keeps the memory a step frees, beyond the noise."""
-    pairs = [(timed, again) for again in kept for timed in points if timed.batch_size == again.batch_size]
-    gains = [pair for pair in pairs if _keeping_gains(*pair)]
-    if not gains:
-        return
-    timed, _ = max(gains, key=lambda pair: pair[0].median_seconds / pair[1].median_seconds)
-    words = [
-        f"{again.samples_per_second / timed.samples_per_second:.1f} times the samples/s at {timed.batch_size:,}"
-        for timed, again in pairs
+def law_note(law: SpeedLaw, held_out: Sequence[float], *, refused: bool) -> Iterator[str]:
+    """Why no law is drawn, where that is so."""
+    if refused:
+        sizes = ", ".join(f"{size:,}" for size in law.sizes)
+        yield (
+            f"No law is told: the one through {sizes} misses another size by {max(map(abs, held_out)):.0%}. "
+            "What was timed stands"
+        )
+
+
+def setting_notes(points: Sequence[StepTime], tried: Sequence[Tried]) -> Iterator[str]:
+    """What each setting that gains gives, with the variables that make it."""
+    for one in tried:
+        if one.gains:
+            yield _setting_note(one, {point.batch_size: point for point in points})
+
+
+def _setting_note(tried: Tried, timed: Mapping[int, StepTime]) -> str:
+    rates = [
+        f"{again.samples_per_second / timed[again.batch_size].samples_per_second:.1f} times the samples/s at "
+        f"{again.batch_size:,}"
+        for again in tried.points
     ]
-    setting = " ".join(f"{name}={KEPT_MALLOC[name]}" for name in KEPT_MALLOC)
-    yield (
-        f"At {timed.batch_size:,} the system takes {timed.system_share:.0%} of a step's core seconds, mostly for "
-        f"memory freed and fetched anew. A process that keeps it gives {' and '.join(words)}: set {setting} where you "
-        "train, and here too to time all sizes with it. It then holds the memory of its largest step all the time"
-    )
+    variables = environment_text(tried.request.environment)
+    size = max(tried.gains, key=lambda size: tried.gains[size])
+    return f"{_setting_why(tried.request, timed[size])} {variables} gives {' and '.join(rates)}"
 
 
-def _keeping_gains(timed: StepTime, again: StepTime) -> bool:
-    """Whether it is faster beyond the noise, and because the system has less to do: both ran at different moments."""
-    clear = 1 + max(CLEAR_GAIN, timed.spread, again.spread)
-    return timed.median_seconds > clear * again.median_seconds and again.system_share < timed.system_share / 2
+def _setting_why(request: TimeSteps, point: StepTime) -> str:
+    """What the setting changes, so that a reader knows when it will pay."""
+    if request.keeps_memory:
+        return (
+            f"At {point.batch_size:,} the system takes {point.system_share:.0%} of a step's core seconds, mostly for "
+            "memory freed and fetched anew; a process that keeps it holds the memory of its largest step all the time."
+        )
+    if request.passive_threads:
+        return "Idle threads spin, and something else here wants their cores; let them sleep."
+    return "Fewer threads are faster here."
 
 
 def noise_note(points: Sequence[StepTime], span: tuple[int, int]) -> Iterator[str]:

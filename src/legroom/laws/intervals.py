@@ -39,3 +39,32 @@ def relative_width(values: Sequence[float], level: float = LEVEL) -> float:
     """
     low, high = median_interval(values, level)
     return round((high - low) / 2 / statistics.median(values), 12)
+
+
+T_QUANTILES = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81, 1.80)
+"""Of Student's t at 95 %, from one degree of freedom on."""
+LEAST_SPREAD = 0.02
+"""Half-width below which no interval of reruns is stated, as a share: the machine itself drifts by as much."""
+
+
+def rerun_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Between which the median of another run lies in nine of ten, each value being what one process of a run gave.
+
+        median * exp(+-t * s * sqrt(pi / n)),   s: standard deviation of ln(value)
+
+    A median of n values varies by sqrt(pi / 2n) s (for normal noise), the difference of two by sqrt(2) times that.
+
+    >>> low, high = rerun_interval([0.98, 0.99, 1.0, 1.01, 1.02])
+    >>> round(low, 3), round(high, 3)
+    (0.974, 1.027)
+    >>> low, high = rerun_interval([1.0, 1.0, 9.0])
+    >>> 0 < low < 1 < high
+    True
+    """
+    middle, num = statistics.median(values), len(values)
+    if num < 2:
+        return middle, middle
+    quantile = T_QUANTILES[min(num - 1, len(T_QUANTILES)) - 1]
+    spread = statistics.stdev(math.log(value) for value in values)
+    share = max(math.log1p(LEAST_SPREAD), quantile * spread * math.sqrt(math.pi / num))
+    return middle * math.exp(-share), middle * math.exp(share)

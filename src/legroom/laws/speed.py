@@ -73,7 +73,7 @@ class SpeedLaw:
         middle = self.seconds(batch_size)
         waits = self.work(batch_size) < self.host_seconds
         share = max(self.doubt * min(1.0, self._distance(batch_size)), self.host_doubt if waits else 0.0) + LEAST_DOUBT
-        return middle * (1 - share), middle * (1 + share)
+        return middle / (1 + share), middle * (1 + share)
 
     def samples_per_second(self, batch_size: float) -> float:
         """Throughput at that batch size."""

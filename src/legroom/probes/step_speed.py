@@ -6,6 +6,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal
 
 import torch
@@ -29,6 +30,8 @@ from legroom.training.step import Watch
 VISIT_SECONDS = 0.1
 """A visit is long against a turn of the scheduler, which on shared cores is 16 ms."""
 MAX_STEPS = 50
+RUN_VISIT_SECONDS = (0.1, 0.5)
+"""Shortest and longest visit of a fresh process, which sees each size once."""
 HOST_VISIT_SECONDS, HOST_MAX_STEPS = 0.3, 150
 """A visit where steps wait for the host: its pace varies where a card's does not."""
 NUM_TRIES = 2
@@ -46,7 +49,18 @@ def time_steps(request: TimeSteps, bench: Bench, clock: Clock = monotonic) -> St
     torch.manual_seed(request.seed)
     timer = open_timer(torch.device(request.device), clock)
     subjects = [Subject(size, request, bench, timer) for size in request.batch_sizes]
-    seen = measure_in_rounds(
+    seen = _visit_rising(subjects) if request.run else _visit_in_rounds(subjects, request, clock)
+    ran = [subject for subject in subjects if seen[subject]]
+    flops, uncounted = flops_of(ran) if request.close else (0.0, [])
+    loads, not_measured = loads_of(ran, request.device) if request.close else ({}, [])
+    points = [
+        subject.summary(seen[subject], loads.get(subject.batch_size), close=request.close) for subject in subjects
+    ]
+    return StepTimes(points=points, flops_per_sample=flops, uncounted=uncounted, not_measured=not_measured)
+
+
+def _visit_in_rounds(subjects: "list[Subject]", request: TimeSteps, clock: Clock) -> "dict[Subject, list[float]]":
+    return measure_in_rounds(
         subjects,
         Subject.visit,
         seconds=request.seconds,
@@ -55,13 +69,15 @@ def time_steps(request: TimeSteps, bench: Bench, clock: Clock = monotonic) -> St
         clock=clock,
         gives_up=(*TOO_MUCH, NoBatch),
     )
-    ran = [subject for subject in subjects if seen[subject]]
-    flops, uncounted = flops_of(ran) if request.close else (0.0, [])
-    loads, not_measured = loads_of(ran, request.device) if request.close else ({}, [])
-    points = [
-        subject.summary(seen[subject], loads.get(subject.batch_size), close=request.close) for subject in subjects
-    ]
-    return StepTimes(points=points, flops_per_sample=flops, uncounted=uncounted, not_measured=not_measured)
+
+
+def _visit_rising(subjects: "list[Subject]") -> "dict[Subject, list[float]]":
+    """Each size once, from the smallest on; one that does not run has no value."""
+    seen: dict[Subject, list[float]] = {subject: [] for subject in subjects}
+    for subject in sorted(subjects, key=lambda subject: subject.batch_size):
+        with suppress(*TOO_MUCH, NoBatch):
+            seen[subject].append(subject.visit())
+    return seen
 
 
 class Subject:
@@ -111,7 +127,7 @@ class Subject:
         """Steps until they settle; on later visits one, since another size ran in between."""
         num_least = 1 if self.step_seconds else MIN_WARM
         times: list[float] = []
-        while len(times) < num_least or not (num_least == 1 or _settled(times)):
+        while not (len(times) == num_least == 1 or _settled(times)):
             times += self.timer.time(lambda: self.step([next(placed)]), 1)
             self.bench.beat("warm-up")
         self.step_seconds = min(times)
@@ -133,6 +149,10 @@ class Subject:
 
     def _num_steps(self) -> int:
         """As many as fill a visit; more where the host sets the pace."""
+        if self.request.run:
+            least, most = RUN_VISIT_SECONDS
+            visit = min(most, max(least, self.request.seconds / len(self.request.batch_sizes)))
+            return max(2, math.ceil(visit / self.step_seconds))
         host_bound = 0 < HIDDEN * self._device_seconds < self.step_seconds
         seconds, most = (HOST_VISIT_SECONDS, HOST_MAX_STEPS) if host_bound else (VISIT_SECONDS, MAX_STEPS)
         return max(1, min(most, math.ceil(seconds / self.step_seconds)))
@@ -213,6 +233,6 @@ def _median_known(values: list[float]) -> float:
 
 
 def _settled(times: list[float]) -> bool:
-    if len(times) >= MAX_WARM or sum(times) > WARM_SECONDS:
+    if len(times) >= MAX_WARM or (len(times) > 1 and sum(times) > WARM_SECONDS):
         return True
-    return max(times[-MIN_WARM:]) <= SETTLED * min(times[-MIN_WARM:])
+    return len(times) >= MIN_WARM and max(times[-MIN_WARM:]) <= SETTLED * min(times[-MIN_WARM:])

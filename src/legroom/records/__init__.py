@@ -10,7 +10,6 @@ from legroom.records.loading import ColdRead, Lane, LaneRate, LoaderRates, Loadi
 from legroom.records.machine import CardMemory, DeviceSpeed, MeasureDevice, ReadCard
 from legroom.records.memory import MemoryQuestion, PhasePeaks, StepPeaks, TracedMemory, TraceMemory
 from legroom.records.speed import (
-    KEPT_SHARE,
     DeviceLoad,
     MeasurePadding,
     PaddingSeen,
@@ -24,7 +23,6 @@ from legroom.records.training import Evaluated, Train, Trained
 __all__ = [
     "EXPANDABLE",
     "KEPT_MALLOC",
-    "KEPT_SHARE",
     "STEADY_MALLOC",
     "UNCHANGED",
     "CardMemory",

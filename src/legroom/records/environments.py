@@ -15,6 +15,8 @@ Measured with this, the slope is stable to 0.1 %; without it, it depends on hist
 """
 KEPT_MALLOC: Environment = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": f"{2**40}"}
 """glibc then keeps what a step frees for the next one, where it would give large blocks back and fetch them anew."""
+PASSIVE_THREADS: Environment = {"OMP_WAIT_POLICY": "passive"}
+"""Idle threads sleep instead of spinning: faster where other programs use the cores, slower on quiet ones."""
 EXPANDABLE: Environment = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "PYTORCH_ALLOC_CONF": None}
 """Segments that grow: what torch reserves nearly equals what it hands out, so larger batches fit."""
 FIXED_SEGMENTS: Environment = {"PYTORCH_CUDA_ALLOC_CONF": None, "PYTORCH_ALLOC_CONF": None}
@@ -28,6 +30,33 @@ def check_allocator(name: Any, where: str) -> None:
     """Refuse what is no allocator; `where` is the place it was named in."""
     if name not in get_args(Allocator):
         raise UsageError(f"{where} is {name!r}; it must be {' or '.join(get_args(Allocator))}")
+
+
+TUNED = {*KEPT_MALLOC, *PASSIVE_THREADS, "OMP_NUM_THREADS"}
+"""Variables a plan may set; a file from elsewhere must not reach others, such as LD_PRELOAD."""
+
+
+def environment_text(environment: Environment) -> str:
+    """Variables as a plan and a shell write them.
+
+    >>> environment_text({"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "1"})
+    'OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1'
+    """
+    return " ".join(f"{name}={value}" for name, value in environment.items())
+
+
+def read_environment(text: Any, where: str) -> dict[str, str]:
+    """The variables in such a text; `where` is the place it stands in.
+
+    >>> read_environment("OMP_NUM_THREADS=1", "plan.toml")
+    {'OMP_NUM_THREADS': '1'}
+    """
+    pairs = [word.partition("=") for word in text.split()] if isinstance(text, str) else []
+    if not pairs or any(name not in TUNED or not value for name, _, value in pairs):
+        raise UsageError(
+            f"{where} is {text!r}; it must be words such as OMP_NUM_THREADS=1, of {', '.join(sorted(TUNED))}"
+        )
+    return {name: value for name, _, value in pairs}
 
 
 def allocator_environment(device: str, allocator: Allocator | None) -> Environment:

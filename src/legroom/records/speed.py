@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from legroom.records.environments import KEPT_MALLOC, UNCHANGED, Environment
+from legroom.records.environments import KEPT_MALLOC, PASSIVE_THREADS, UNCHANGED, Environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeSteps:
     """Ask for the seconds of a training step at several batch sizes, timed in rounds over all of them."""
 
-    fresh: ClassVar[bool] = False
     kind: Literal["time_steps"] = "time_steps"
     device: str
     batch_sizes: tuple[int, ...]
@@ -24,12 +23,34 @@ class TimeSteps:
     """Look closely at each size as well: shares of the phases, and how busy the device is."""
     keeps_memory: bool = False
     """On a CPU: in a process that keeps the memory a step frees for the next one."""
+    passive_threads: bool = False
+    """On a CPU: in a process whose idle threads sleep."""
+    num_threads: int | None = None
+    """On a CPU: threads of the process; None leaves the user's own number."""
+    run: int = 0
+    """Above 0, the number of a fresh process that times each size once, from the smallest on; 0 means rounds.
+
+    On a CPU a size is faster after a larger one, because glibc keeps more memory from then on, and two processes differ
+    by more than two visits of one. So a process times in rising order, and several processes tell the spread.
+    """
     seed: int = 0
 
     @property
+    def fresh(self) -> bool:
+        """Whether it needs a process that has run nothing before."""
+        return self.run > 0
+
+    @property
     def environment(self) -> Environment:
-        """Variables of the process that answers: the user's own, unless it is to keep its memory."""
-        return KEPT_MALLOC if self.keeps_memory else UNCHANGED
+        """Variables of the process that answers: the user's own, but for the setting that is tried."""
+        threads = {} if self.num_threads is None else {"OMP_NUM_THREADS": str(self.num_threads)}
+        kept = KEPT_MALLOC if self.keeps_memory else UNCHANGED
+        return {**kept, **(PASSIVE_THREADS if self.passive_threads else UNCHANGED), **threads}
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it runs in the user's own environment."""
+        return not self.environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +79,7 @@ class StepTime:
     median_seconds: float = 0.0
     """Median over rounds; the batch already lies on the device, so loading is no part of it."""
     interval: tuple[float, float] = (0.0, 0.0)
-    """Between which the median lies, at 95 %."""
+    """Between which the median lies at 95 %, or, on a CPU, that of another run of the command at 90 %."""
     device_seconds: float = 0.0
     """What the device alone needs, without waiting for launches; 0 where unknown, as on a CPU."""
     host_seconds: float = 0.0
@@ -137,10 +158,6 @@ class PaddingSeen:
         if self.num_shuffled_places:
             return 1 - self.num_places / self.num_shuffled_places
         return 1 - self.sample_bytes / self.shuffled_bytes
-
-
-KEPT_SHARE = 0.15
-"""Of a question's seconds, for sizes timed again with memory kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

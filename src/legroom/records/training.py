@@ -40,6 +40,8 @@ class Train:
     """Share by which it must gain to count."""
     allocator: Allocator | None = None
     """Of a GPU's memory; None leaves it as the user's environment has it."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the environment, as a plan names them."""
     compile: bool = False
     channels_last: bool = False
     fused: bool = False
@@ -57,7 +59,7 @@ class Train:
     @property
     def environment(self) -> Environment:
         """Variables of the process that trains."""
-        return allocator_environment(self.device, self.allocator)
+        return {**allocator_environment(self.device, self.allocator), **self.variables}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

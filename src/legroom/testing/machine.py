@@ -103,6 +103,7 @@ class FakeMachine:
         """A worker; it takes two seconds to start."""
         self.clock.advance(2.0)
         self.num_started += 1
+        self.steps.start()
         return _FakeWorker(self)
 
     def peak_bytes(self, batch_size: int, *, proof: bool = False) -> float:

@@ -1,7 +1,8 @@
 """Steps whose time obeys a planted law."""
 
+import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from legroom.records import DeviceLoad, MeasurePadding, PaddingSeen, StepTime, StepTimes, TimeSteps
 
@@ -26,6 +27,9 @@ class FakeSteps:
         host_seconds: float = 0.0,
         host_noise: float = 0.0,
         fetching_seconds: Callable[[int], float] = lambda batch_size: 0.0,
+        process_noise: float = 0.0,
+        after_larger: float = 1.0,
+        setting_factors: Mapping[str, float] | None = None,
         seed: int = 0,
     ) -> None:
         self.seconds, self.utilisation = seconds, utilisation
@@ -36,7 +40,18 @@ class FakeSteps:
         """host_seconds: to launch a step, as on a GPU, and the noise of that; 0: one clock only, as on a CPU."""
         self.fetching_seconds = fetching_seconds
         """For memory that every step frees and fetches anew, unless its process keeps it."""
+        self.process_noise = process_noise
+        """Standard deviation from process to process, as a share; one process repeats itself."""
+        self.after_larger = after_larger
+        """What a size takes in a process that has run a larger one, as a share."""
+        self.setting_factors = setting_factors or {}
+        """What a step takes with a variable of the environment set, as a share, by the variable's name."""
+        self._largest, self._pace = 0, 1.0
         self._random = random.Random(seed)
+
+    def start(self) -> None:
+        """A new process: it has run no size yet, and has a pace of its own."""
+        self._largest, self._pace = 0, self._random.lognormvariate(0, self.process_noise)
 
     def time(self, request: TimeSteps) -> StepTimes:
         """The planted seconds; a size that needs more than there is runs out of memory."""
@@ -62,7 +77,10 @@ class FakeSteps:
         if size * self.bytes_per_sample > self.available_bytes:
             return StepTime(batch_size=size, outcome="out_of_memory")
         fetching = 0.0 if request.keeps_memory else self.fetching_seconds(size)
-        work = (self.seconds(size) + fetching) * self._random.lognormvariate(0, self.noise)
+        work = (
+            (self.seconds(size) + fetching) * self._random.lognormvariate(0, self.noise) * self._factor(size, request)
+        )
+        self._largest = max(self._largest, size)
         seconds = max(work, self._launching()) if self.host_seconds else work
         return StepTime(
             batch_size=size,
@@ -77,6 +95,10 @@ class FakeSteps:
             available_bytes=int(self.available_bytes),
             load=DeviceLoad(utilisation=self.utilisation(size)) if self.utilisation else DeviceLoad(),
         )
+
+    def _factor(self, size: int, request: TimeSteps) -> float:
+        settings = [self.setting_factors.get(name, 1.0) for name in request.environment]
+        return self._pace * math.prod(settings) * (self.after_larger if size < self._largest else 1.0)
 
     def _launching(self) -> float:
         return self.host_seconds * self._random.lognormvariate(0, self.host_noise)

@@ -33,6 +33,9 @@ def speed_rows(answer: SpeedAnswer) -> Iterable[Row]:
     yield "best", f"{answer.best_samples_per_second:,.0f} samples/s", f"at a batch of {answer.best_batch_size:,}"
     yield "largest timed", f"{answer.largest_batch_size:,}", answer.largest_because
     law = answer.law
+    if law.get("refused"):
+        yield "law", "none", f"four sizes foretell others badly, off by {law['worst_error']:.0%} at worst"
+        return
     sizes = ", ".join(f"{size:,}" for size in law["sizes"])
     error = "" if law["mean_error"] is None else f"; off by {law['mean_error']:.1%}, at worst {law['worst_error']:.1%}"
     host = f"host {_time(law['host_seconds'])}, device's " if law.get("host_seconds") else ""
@@ -56,8 +59,6 @@ def _table(answer: SpeedAnswer) -> Table:
 def _cells(point: dict[str, Any], answer: SpeedAnswer) -> dict[str, str]:
     size = point["batch_size"]
     mark = " *" if size == answer.knee_batch_size else ""
-    miss = point["predicted_seconds"] / point["median_seconds"] - 1
-    law = "fitted" if point["in_law"] and abs(miss) < LITTLE else f"{miss:+.1%}"
     shares = "/".join(f"{100 * point['shares'][phase]:.0f}" for phase in PHASES) if len(point["shares"]) == 3 else ""
     joules = point["joules_per_sample"]
     values = (
@@ -70,10 +71,18 @@ def _cells(point: dict[str, Any], answer: SpeedAnswer) -> dict[str, str]:
         _share(point["memory_utilisation"]),
         _share(point["peak_share"], digits=1),
         shares,
-        law,
+        _law_cell(point),
         "" if joules is None else f"{joules:.3g}",
     )
     return dict(zip(HEADS, values, strict=True))
+
+
+def _law_cell(point: dict[str, Any]) -> str:
+    """How far the law lies from the size; empty where there is no law."""
+    if point["predicted_seconds"] is None:
+        return ""
+    miss = point["predicted_seconds"] / point["median_seconds"] - 1
+    return "fitted" if point["in_law"] and abs(miss) < LITTLE else f"{miss:+.1%}"
 
 
 def _time(seconds: float) -> str:

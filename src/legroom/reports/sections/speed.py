@@ -30,7 +30,7 @@ def circumstances(answer: SpeedAnswer) -> tuple[object, ...]:
 
 
 def _summary(answer: SpeedAnswer) -> str:
-    known = [*answer.points, *answer.predictions]  # what was timed counts before what the law says of it
+    known = [*answer.points, *answer.predictions]  # an older answer may name a knee that the law alone foretold
     knee = next((point for point in known if point["batch_size"] == answer.knee_batch_size), None)
     share = "" if knee is None else f" ({knee['samples_per_second'] / answer.best_samples_per_second:.0%} of the best)"
     if answer.rule == "utilisation":
@@ -51,7 +51,7 @@ def _rate(answer: SpeedAnswer, others: Sequence[SpeedAnswer]) -> Figure:
         y=Axis(label="rate", unit="samples/s"),
         series=[
             *(_series(one, "samples_per_second", spread=True, alone=not others) for one in (answer, *others)),
-            Series(name="law", x=sizes, y=foretold, style="dashes"),
+            *([Series(name="law", x=sizes, y=foretold, style="dashes")] if sizes else []),
         ],
         marks=[Mark(axis="x", value=answer.knee_batch_size, label=f"knee {answer.knee_batch_size:,}")],
     )

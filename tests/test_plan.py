@@ -16,6 +16,7 @@ from legroom.plan_file import read_plan, write_plan
 from legroom.records import StepPeaks, Train
 from legroom.reports.console.plan import print_plan
 from legroom.reports.page import gather_page
+from legroom.reports.saved import save_answer
 from legroom.reports.sections.plan import section as plan_section
 from legroom.testing import FakeLoaders, FakeMachine, FakeSteps
 
@@ -270,6 +271,14 @@ def test_an_epoch_keeps_ten_updates_however_large_the_knee(tmp_path):
     answer = ask_plan(tmp_path, machine)
     assert knee > answer.batch_size == 100
     assert "a tenth of the data set" in item(answer, "batch_size").because
+
+
+def test_a_larger_batch_that_may_not_pay_is_not_recommended(tmp_path, asked):
+    machine, speed, _ = asked
+    save_answer(tmp_path, replace(speed, range=(24, 512)))
+    answer = ask_plan(tmp_path, machine)
+    assert answer.batch_size == 32
+    assert "a knee from 24 to 512" in item(answer, "batch_size").because
 
 
 def test_a_batch_already_past_the_knee_is_kept(tmp_path):

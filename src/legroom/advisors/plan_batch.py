@@ -44,7 +44,8 @@ def worth_proving(own: int, speed: SpeedAnswer | None) -> Worth:
 def reach(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None) -> int:
     """The largest batch of one pass: up to the knee, as long as an epoch keeps some updates, and to the limit."""
     learns = UNBOUNDED if memory.data_limit is None else max(1, memory.data_limit // FEWEST_UPDATES)
-    knee = speed.knee_batch_size if speed else 0
+    # A larger batch costs updates, so it must be sure that it pays: the job's own lies below all that the knee may be.
+    knee = speed.knee_batch_size if speed and baseline.batch_size < speed.range[0] else 0
     return min(limit_of(memory), max(min(knee, learns), baseline.batch_size))
 
 
@@ -100,6 +101,9 @@ def _because(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None
     knee, why = speed.knee_batch_size, speed.recommendations[0].because
     if knee <= own:
         return f"the job's own; it is already past the knee of {knee:,}, {why}"
+    if own >= speed.range[0]:
+        low, high = speed.range
+        return f"the job's own; the timings leave a knee from {low:,} to {high:,}, so it is not sure that more pays"
     if knee > limit == size:
         return f"the most {found} to fit {budget}; the knee is {knee:,}, {why}"
     if knee > size:

@@ -90,9 +90,10 @@ def most_workers(
 ) -> int:
     """The most workers for each device that memory holds, at a batch so many times the one asked for."""
     return most_workers_in_memory(
-        question.available_bytes / question.num_devices,
-        None if question.shm_bytes is None else question.shm_bytes / question.num_devices,
+        question.available_bytes,
+        question.shm_bytes,
         worker_bytes=worker_bytes,
         batch_bytes=factor * seen.step.batch_bytes,
         prefetch_factor=prefetch_factor,
+        num_devices=question.num_devices,
     )

@@ -104,9 +104,15 @@ def workers_for_devices(law: LoaderLaw, needed: float, num_devices: int, most: i
 
 
 def most_workers_in_memory(
-    available_bytes: float, shm_bytes: float | None, *, worker_bytes: float, batch_bytes: float, prefetch_factor: int
+    available_bytes: float,
+    shm_bytes: float | None,
+    *,
+    worker_bytes: float,
+    batch_bytes: float,
+    prefetch_factor: int,
+    num_devices: int = 1,
 ) -> int:
-    """The most workers that host memory and /dev/shm hold: W (worker + prefetch * batch) <= memory.
+    """The most workers for each device that host memory and /dev/shm hold: N W (worker + prefetch * batch) <= memory.
 
     Every batch that waits lies in shared memory, which is host memory too. Of /dev/shm 85 % are filled. Never more than
     256: memory for thousands says nothing about workers.
@@ -115,8 +121,9 @@ def most_workers_in_memory(
     2
     """
     waiting = prefetch_factor * batch_bytes
-    by_memory = int(available_bytes / max(1.0, worker_bytes + waiting))
-    by_shm = by_memory if shm_bytes is None else int(_ahead_bytes(shm_bytes, batch_bytes) / max(1.0, waiting))
+    by_memory = by_shm = int(available_bytes / num_devices / max(1.0, worker_bytes + waiting))
+    if shm_bytes is not None:
+        by_shm = int(_ahead_bytes(shm_bytes / num_devices, batch_bytes) / max(1.0, waiting))
     return max(0, min(by_memory, by_shm, MOST_WORKERS))
 
 

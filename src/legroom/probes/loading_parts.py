@@ -8,7 +8,7 @@ from legroom.laws.loading import (
     most_workers_in_memory,
 )
 from legroom.probes.loading_races import INLINE, Races
-from legroom.records import Lane, LaneRate, LoadingQuestion
+from legroom.records import Lane, LaneRate
 
 CANNOT = 0.8
 """A count cannot be enough where that share of the best would be more than its workers' rates added up."""
@@ -37,13 +37,13 @@ class Parts:
 
     def most_in_memory(self, worker_bytes: int) -> int:
         """Workers for each device that host memory and /dev/shm hold."""
-        question: LoadingQuestion = self.question
         return most_workers_in_memory(
-            question.available_bytes / question.num_devices,
-            None if question.shm_bytes is None else question.shm_bytes / question.num_devices,
+            self.question.available_bytes,
+            self.question.shm_bytes,
             worker_bytes=worker_bytes,
             batch_bytes=self.step.batch_bytes,
             prefetch_factor=INLINE.prefetch_factor,
+            num_devices=self.question.num_devices,
         )
 
     @property

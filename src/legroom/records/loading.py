@@ -100,6 +100,7 @@ class LoaderRates:
     kind: Literal["loader_rates"] = "loader_rates"
     lanes: list[LaneRate]
     close_seconds: float = 0.0
+    """To end workers: those that are not kept, and those kept from the race before which this one did not need."""
 
     @property
     def rounds(self) -> list[dict[Lane, float]]:
@@ -109,8 +110,6 @@ class LoaderRates:
         return [
             {rate.lane: rate.samples_per_batch / one for rate, one in zip(ran, turn, strict=True)} for turn in turns
         ]
-
-    """To end workers: those that are not kept, and those kept from the race before which this one did not need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,11 +52,12 @@ def _most_workers(answer: LoadingAnswer, factor: float) -> list[int]:
     """For a batch so many times as large as the one asked for."""
     return [
         most_workers_in_memory(
-            size / answer.num_devices,
+            size,
             None,
             worker_bytes=answer.worker_bytes,
             batch_bytes=factor * answer.batch_bytes,
             prefetch_factor=answer.prefetch_factor,
+            num_devices=answer.num_devices,
         )
         for size in HOST_BYTES
     ]

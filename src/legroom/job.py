@@ -142,12 +142,7 @@ class Job:
 
     def __post_init__(self) -> None:
         for name in FUNCTIONS:
-            value = getattr(self, name)
-            if value is not None and (not callable(value) or _is_built(value)):
-                raise JobRaised(
-                    f"Job.{name} is a {type(value).__name__}; legroom needs a function that makes or computes it, "
-                    f"so that every question starts from a fresh one. Write {name}=lambda: ... or name a function"
-                )
+            refuse_built("Job", name, getattr(self, name))
         for name, kind in (("score", Score), ("baseline", Settings)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
@@ -165,6 +160,15 @@ class Job:
             raise JobRaised(f"Job has a scheduler, and its baseline names the schedule {named!r}. Give one of them")
         elif self.scheduler is None and named == OWN_SCHEDULE:
             raise JobRaised("Job.baseline has the schedule 'own', which is Job.scheduler; give scheduler=(...)")
+
+
+def refuse_built(whose: str, name: str, value: Any) -> None:
+    """Refuse an object where a function is needed that makes one."""
+    if value is not None and (not callable(value) or _is_built(value)):
+        raise JobRaised(
+            f"{whose}.{name} is a {type(value).__name__}; legroom needs a function that makes or computes it, "
+            f"so that every question starts from a fresh one. Write {name}=lambda: ... or name a function"
+        )
 
 
 def _is_built(value: Any) -> bool:

@@ -321,6 +321,15 @@ def test_something_else_than_a_module_is_refused(one):
         from_lightning(line(one), data=rows)
 
 
+def test_an_object_in_place_of_what_makes_it_is_refused(one):
+    with pytest.raises(JobRaised, match=r"from_lightning\.module is a Line; legroom needs a function"):
+        from_lightning(line(one)(), train_data=rows)
+    with pytest.raises(JobRaised, match=r"from_lightning\.train_data is a TensorDataset"):
+        from_lightning(line(one), train_data=rows())
+    with pytest.raises(JobRaised, match=r"from_lightning\.data is a Rows"):
+        from_lightning(line(one), data=data(one)())
+
+
 def test_data_given_twice_or_not_at_all_is_refused(one):
     with pytest.raises(UsageError, match="both data= and train_data="):
         from_lightning(line(one), data=data(one), train_data=rows)

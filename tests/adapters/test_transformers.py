@@ -283,6 +283,13 @@ def test_real_training_arguments_do_as_well(tmp_path):
     assert isinstance(job.optimizer(job.model(), 0.1), torch.optim.AdamW)
 
 
+def test_an_object_in_place_of_what_makes_it_is_refused():
+    with pytest.raises(JobRaised, match=r"from_transformers\.model is a GPT2LMHeadModel; legroom needs a function"):
+        from_transformers(make_gpt(), train_data=samples)
+    with pytest.raises(JobRaised, match=r"from_transformers\.train_data is a list"):
+        from_transformers(make_gpt, train_data=samples())
+
+
 def test_unknown_argument_names_those_close_to_it():
     with pytest.raises(UsageError, match="per_device_train_batch_size"):
         gpt_job(arguments={"per_device_batch_size": 4})

@@ -17,7 +17,7 @@ from legroom.adapters.lightning.package import need_lightning
 from legroom.adapters.lightning.scheduler import configured_schedulers
 from legroom.adapters.lightning.stand_in import StandInTrainer
 from legroom.errors import UsageError
-from legroom.job import Batch, Job, Score, Settings
+from legroom.job import Batch, Job, Score, Settings, refuse_built
 
 
 def from_lightning(
@@ -49,6 +49,8 @@ def from_lightning(
     optimizer: used in place of configure_optimizers and its schedulers. The rest is as in legroom.Job.
     """
     need_lightning()
+    for name, value in (("module", module), ("data", data), ("train_data", train_data), ("valid_data", valid_data)):
+        refuse_built("from_lightning", name, value)
     if goal is not None and not isinstance(score, str):
         raise UsageError(
             "from_lightning got goal= without the name of a logged metric. Write score='val_acc', goal=..."

@@ -9,7 +9,7 @@ from legroom.adapters.transformers.collate import make_collate
 from legroom.adapters.transformers.model import ModelLoss, make_adamw, prepare, refuse_other_optimizers
 from legroom.adapters.transformers.schedule import scheduler_of
 from legroom.errors import UsageError
-from legroom.job import Batch, Job, Score
+from legroom.job import Batch, Job, Score, refuse_built
 
 
 def from_transformers(
@@ -35,6 +35,8 @@ def from_transformers(
     """
     if collator is not None:
         raise UsageError("from_transformers has no collator=; it is called collate, as in legroom.Job. Write collate=")
+    for name, value in (("model", model), ("train_data", train_data), ("valid_data", valid_data)):
+        refuse_built("from_transformers", name, value)
     fields = read_arguments(arguments)
     refuse_unsupported(fields)
     if optimizer is None:

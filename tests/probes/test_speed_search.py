@@ -311,3 +311,10 @@ def test_wrong_words_are_refused_before_anything_runs(tmp_path, words, match):
     with pytest.raises(UsageError, match=match):
         api.speed("digits", **({"device": "cpu"} | words), run=api.Run(out=tmp_path, engine=machine))
     assert machine.asked == []
+
+
+def test_who_allows_few_seconds_gets_the_timings_alone(tmp_path):
+    machine = FakeMachine(steps=FakeSteps(seconds=line, setting_factors={"OMP_WAIT_POLICY": 0.5}))
+    answer = ask(tmp_path, None, machine=machine, seconds=2.0)
+    assert not answer.settings_tried
+    assert max(request.run for request in machine.asked if isinstance(request, TimeSteps)) == 3

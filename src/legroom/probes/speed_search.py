@@ -29,6 +29,8 @@ CLIMBING = 0.6
 """Of the best rate by a first look: below it no size is the knee."""
 OVERRUN = 6.0
 """How many times the seconds allowed all processes may take, with their start, before no more are started."""
+LEAST_TO_TRY = 5.0
+"""Seconds of a question below which no setting is tried: whoever allows fewer wants the timings alone, soon."""
 TRY_SECONDS = 1.0
 """Of each such process, for two sizes."""
 
@@ -72,7 +74,7 @@ def _time_runs(session: Session, question: SpeedQuestion, sizes: list[int]) -> l
 def _try_settings(session: Session, question: SpeedQuestion, points: list[StepTime], own: set[int]) -> None:
     """The knee and the largest size with each setting that may pay; one that seems to is timed again."""
     ran = [point for point in points if point.outcome == "measured"]
-    if not ran:
+    if not ran or question.seconds < LEAST_TO_TRY:
         return
     timed = {point.batch_size: point for point in ran}
     knee, _ = timed_knee(ran, own, question.share)

@@ -156,3 +156,10 @@ def test_a_folder_with_another_jobs_logbook_exits_2(legroom, tmp_path):
     ran = legroom("memory", PLAIN, "--device", "cpu", "--out", tmp_path / "o")
     assert ran.code == 2
     assert "is the logbook of" in ran.stderr
+
+
+@pytest.mark.parametrize("out", [[], ["--out", "a/b/c"]])
+@pytest.mark.parametrize("command", ["memory", "train", "plan"])
+def test_a_command_that_measured_nothing_leaves_no_folder(legroom, tmp_path, command, out):
+    assert legroom(command, f"{BAD / 'import_raises.py'}:job", "--device", "cpu", *out).code == 1
+    assert list(tmp_path.iterdir()) == []

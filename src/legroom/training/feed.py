@@ -1,17 +1,18 @@
 """Feeds a run: groups of batches, an epoch at a time, entered at any place."""
 
 import itertools
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Sequence, Sized
 from typing import Any
 
 import torch
-from torch.utils.data import IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
 from legroom.errors import UsageError
 from legroom.job import Batch, Job, Settings
 from legroom.training.checkpoint import restore_chance
 from legroom.training.loader import end_workers, make_loader
 from legroom.training.order import EpochOrder, epoch_seed
+from legroom.training.worker_places import WorkerPlaces
 
 _ABANDONED: list[Any] = []
 """Iterators whose collection would wait for their processes."""
@@ -33,6 +34,11 @@ class Feed:
         self.loader: Any = make_loader(
             job, dataset, settings, train=True, device=device, sampler=self.order, generator=self.generator
         )
+        self.places: WorkerPlaces | None = None
+        if ordered and settings.num_workers:
+            assert isinstance(self.loader, DataLoader)
+            self.places = WorkerPlaces(settings.num_workers, self.loader.worker_init_fn)
+            self.loader.worker_init_fn = self.places
         self.num_batches = self._count(job)
 
     def _count(self, job: Job) -> int | None:
@@ -76,6 +82,13 @@ class Feed:
         order = EpochOrder(self.order.num_samples, self.settings.seed)
         order.enter(epoch, position * size)
         return list(itertools.islice(order, size * self.settings.accumulation_steps))
+
+    def stuck_sample(self, samples: Sequence[int]) -> int | None:
+        """The sample of these that a loader process is at; None where there is no such process, or it hears nothing."""
+        iterator = getattr(self.loader, "_iterator", None)
+        if self.places is None or iterator is None:
+            return None
+        return self.places.among(samples, iterator._workers)
 
     def abandon(self) -> None:
         """Leave the loader processes to the end of this one: to end those that hang takes 5 s each."""

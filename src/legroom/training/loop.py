@@ -1,7 +1,8 @@
 """The one training loop: every run, trial and proof goes through it."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
@@ -34,7 +35,7 @@ PATIENCE_SECONDS = 3.0
 PATIENCE_UPDATES = 3.0
 """What takes longer than so many seconds, and than so many updates on average, hangs where the run is to end."""
 
-Doing = Literal["starting", "waiting", "updating", "evaluating", "saving"]
+Doing = Literal["starting", "waiting", "updating", "evaluating", "recording", "saving"]
 Beat = Callable[[str, float | None], None]
 """Told what the run is at, and the share of it that is done."""
 
@@ -112,6 +113,8 @@ class Run:
         """Called by whoever wants the run to end, as often as he likes: breaks it off where it hangs in that frame."""
         if self.stuck_at is not None or self.doing == "saving":
             return  # an end is near
+        if self.doing == "recording":
+            return self.beat("ending", None)  # nothing of the job's that may hang
         mean = self.at.training_seconds / max(1, self.at.step)
         if self.clock() - self.since > max(PATIENCE_SECONDS, PATIENCE_UPDATES * mean):
             self.stuck_at = self._place(frame)
@@ -133,10 +136,12 @@ class Run:
         return f"starting{line_of(frame)}"
 
     def _samples(self, frame: FrameType | None) -> str:
+        samples = self.feed.samples(self.at.epoch, self.at.position)
         index = sample_of(frame)
+        if index is None:
+            index = self.feed.stuck_sample(samples)
         if index is not None:
             return f"sample {index} of the training data, in "
-        samples = self.feed.samples(self.at.epoch, self.at.position)
         named = ", ".join(map(str, samples[:NAMED_SAMPLES]))
         more = f" and {len(samples) - NAMED_SAMPLES:,} more" if len(samples) > NAMED_SAMPLES else ""
         return f"one of the samples {named}{more} of the training data, in " if samples else ""
@@ -195,6 +200,7 @@ class Run:
 
     def _pause(self) -> Reason | None:
         """Between two updates: read the losses, evaluate and save where due, and see whether the run should end."""
+        self.doing = "recording"
         if not self._look():
             return "diverged"
         if self.at.step == self.num_steps or self._falls(self.request.evaluate_steps):
@@ -206,6 +212,7 @@ class Run:
         return reason
 
     def _end_epoch(self) -> Reason | None:
+        self.doing = "recording"
         if self.at.position == 0:
             raise JobRaised(f"An epoch gave no batch of {self.settings.batch_size:,}. Use a smaller batch")
         if not self._look():
@@ -284,10 +291,12 @@ class Run:
 
     def _evaluate(self) -> None:
         """Loss and score on the validation data, and the mean training loss since the last time."""
-        found, self.doing, self.since = Evaluation(loss=None, score=None), "evaluating", self.clock()
+        found = Evaluation(loss=None, score=None)
         if self.valid is not None:
+            self.doing, self.since = "evaluating", self.clock()
             found = evaluate(self.job, self.model, self._beating(self.valid), self.device, self.settings.precision)
             self.update.watch("evaluation")
+        self.doing = "recording"
         at, loss, score = self.at, _finite(found.loss), _finite(found.score)
         at.seconds = self.clock() - self.started
         self.judge.evaluations.append(
@@ -315,7 +324,8 @@ class Run:
         if self.folder is not None and best is not None:
             name, value = best
             content = {"model": self.model.state_dict(), "step": self.at.step, name: value}
-            self._write(checkpoint.BEST_NAME, content)
+            with self._saving():
+                checkpoint.save(self.folder / checkpoint.BEST_NAME, content)
 
     def _begin_anew(self) -> None:
         if self.request.resume:
@@ -327,31 +337,32 @@ class Run:
     def _save(self) -> None:
         if self.folder is None:
             return
-        self.metrics.flush()
-        content = {
-            "format": checkpoint.FORMAT,
-            "identity": dict(self.request.identity),
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict() if hasattr(self.optimizer, "state_dict") else None,
-            "scaler": self.update.scaler.state_dict(),
-            "rates": self.rates.state_dict(),
-            "progress": asdict(self.at),
-            "chance": checkpoint.chance_state(),
-            "epoch_chance": self.epoch_chance,
-            "evaluations": [asdict(found) for found in self.judge.evaluations],
-            "curve": asdict(self.curve),
-            "metrics_size": self.metrics.size,
-        }
-        self._write(checkpoint.FILE_NAME, content)
+        with self._saving():
+            self.metrics.flush()
+            content = {
+                "format": checkpoint.FORMAT,
+                "identity": dict(self.request.identity),
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict() if hasattr(self.optimizer, "state_dict") else None,
+                "scaler": self.update.scaler.state_dict(),
+                "rates": self.rates.state_dict(),
+                "progress": asdict(self.at),
+                "chance": checkpoint.chance_state(),
+                "epoch_chance": self.epoch_chance,
+                "evaluations": [asdict(found) for found in self.judge.evaluations],
+                "curve": asdict(self.curve),
+                "metrics_size": self.metrics.size,
+            }
+            checkpoint.save(self.folder / checkpoint.FILE_NAME, content)
         self.saved_at, self.saved_step = self.clock(), self.at.step
 
-    def _write(self, name: str, content: Mapping[str, Any]) -> None:
-        assert self.folder is not None
+    @contextmanager
+    def _saving(self) -> Iterator[None]:
         before, self.doing = self.doing, "saving"
         self.beat(SAVING, None)
-        checkpoint.save(self.folder / name, content)
+        yield
         self.beat(SAVED, None)
-        self.doing, self.since = before, self.clock()
+        self.doing = before
 
     def _resume(self) -> Any:
         """Take in the checkpoint, if there is one; the state of chance to train on with."""

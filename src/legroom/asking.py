@@ -9,6 +9,7 @@ from legroom.advisors.loading_thesis import advise_loading_thesis
 from legroom.advisors.memory import MemoryAnswer, advise_memory
 from legroom.advisors.plan_batch import needs_passes, worth_proving
 from legroom.advisors.thesis import advise_thesis
+from legroom.cards import capability_of
 from legroom.errors import DoesNotFit, UsageError
 from legroom.job import Settings
 from legroom.known import KnownAnswers, find_known
@@ -40,6 +41,7 @@ def memory_question(place: Place, precision: str | None, description: JobDescrip
         num_workers=description.baseline["num_workers"],
         seed=seed,
         card=place.card,
+        capability=capability_of(place.card) if place.card else 9,
     )
 
 
@@ -69,7 +71,7 @@ def _find_on_card(session: Session, question: MemoryQuestion, description: JobDe
         find_largest_card_batch(session, question, description)
     except DoesNotFit:
         trace_remedies(session, question)
-        raise does_not_fit(estimates_of(session.logbook.entries), question) from None
+        raise does_not_fit(estimates_of(session.logbook.entries, question), question) from None
 
 
 def ask_plan(session: Session, question: MemoryQuestion, description: JobDescription, place: Place) -> Plan:

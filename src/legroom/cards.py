@@ -37,6 +37,30 @@ CARDS = {
 """Total MiB as nvidia-smi prints it; the maker's "80 GB" is another number."""
 
 
+CAPABILITIES = {
+    "k80": 3,
+    "p100": 6,
+    "gtx": 6,
+    "v100": 7,
+    "t4": 7,
+    "rtx20": 7,
+    "h100": 9,
+    "h200": 9,
+    "b200": 10,
+    "rtx50": 12,
+}
+"""Major compute capability by the start of a card's name; 8 (Ampere and Ada) for the others of the table."""
+
+
+def capability_of(name: str) -> int:
+    """Major compute capability of that card.
+
+    >>> [capability_of(name) for name in ("V100-16gb", "a100-40gb", "h100-80gb", "rtx5090-32gb")]
+    [7, 8, 9, 12]
+    """
+    return next((major for start, major in CAPABILITIES.items() if name.lower().startswith(start)), 8)
+
+
 def usable_bytes(name: str) -> int:
     """Bytes torch may reserve on that card: its total less a CUDA context.
 

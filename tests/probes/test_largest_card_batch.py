@@ -9,7 +9,7 @@ from legroom import api
 from legroom.errors import DoesNotFit, JobRaised, UsageError
 from legroom.probes import place, session
 from legroom.probes.gpus import Gpu
-from legroom.records import StepPeaks, Train
+from legroom.records import StepPeaks, TraceMemory, Train
 from legroom.testing import FakeMachine
 
 GIB = 2**30
@@ -201,3 +201,17 @@ def test_where_the_card_is_not_here_the_answer_is_an_estimate(tmp_path, monkeypa
     assert (answer.estimate, answer.verified) == (True, False)
     assert answer.max_batch_size == truth(machine, 16 * GIB)
     assert answer.range[0] < answer.max_batch_size < answer.range[1]
+
+
+def test_an_estimate_of_several_passes_counts_the_gradients_held_between_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(place, "read_gpus", lambda: ([], "planted"))
+
+    def split(name, gradient_bytes):
+        machine = FakeMachine(bytes_per_sample=1e8, fixed_bytes=2e9, gradient_bytes=gradient_bytes)
+        run = api.Run(out=tmp_path / name, engine=machine)
+        answer = api.memory("digits", card="t4-16gb", effective_batch=4096, run=run)
+        traced = [request for request in machine.asked if isinstance(request, TraceMemory)]
+        assert {request.capability for request in traced} == {7}, "a T4 was traced as another card"
+        return answer.micro_batch_size
+
+    assert split("held", 8e9) <= split("light", 0.0) - 60

@@ -23,20 +23,23 @@ WORTH_SAYING = 0.03
 """Share of a step's bytes that holes between its blocks must cost to be a reason."""
 
 
-def estimates_of(entries: Sequence[Entry], *, samples: str = "worst") -> dict[str, MemoryEstimate]:
+def estimates_of(
+    entries: Sequence[Entry], question: MemoryQuestion, *, samples: str = "worst", passes: int = 1
+) -> dict[str, MemoryEstimate]:
     """The newest estimate of each precision."""
     return {
         entry.request.precision: MemoryEstimate.from_record(entry.result.estimate)
         for entry in entries
         if isinstance(entry.request, TraceMemory) and isinstance(entry.result, TracedMemory)
-        if entry.request.samples == samples
+        if (entry.request.samples, entry.request.accumulation_steps) == (samples, passes)
+        if entry.request.capability == question.capability
     }
 
 
 def advise_estimate(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
     """The answer that the traces hold; an error with remedies where not one sample fits."""
     description = description_of(logbook.entries)
-    estimates = estimates_of(logbook.entries)
+    estimates = estimates_of(logbook.entries, question)
     estimate = estimates[question.precision]
     budget = question.budget_bytes - question.bucket_bytes(description.num_trainable)
     widest = min(LARGEST_BATCH, description.widest_batch or LARGEST_BATCH)
@@ -45,7 +48,7 @@ def advise_estimate(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
         raise does_not_fit(estimates, question)
     peak, line = estimate.train.peak(largest), estimate.train.line_at(largest)
     span = _span(estimate, largest)
-    micro, steps = split_batch(question.effective_batch, span[0]) if question.effective_batch else (None, None)
+    micro, steps = _split(logbook.entries, question, span[0], budget)
     evaluation = estimate.evaluation.largest_batch(budget) if estimate.evaluation else largest
     return MemoryAnswer(
         num_devices=question.num_devices,
@@ -60,7 +63,7 @@ def advise_estimate(logbook: Logbook, question: MemoryQuestion) -> MemoryAnswer:
         budget_bytes=question.budget_bytes,
         max_batch_size=largest,
         data_limit=description.widest_batch or description.num_samples,
-        typical_batch_size=_typical(logbook.entries, budget, question.precision),
+        typical_batch_size=_typical(logbook.entries, budget, question),
         eval_batch_size=min(evaluation, LARGEST_BATCH, description.widest_valid_batch or LARGEST_BATCH),
         range=span,
         bytes_per_sample=line.bytes_per_sample,
@@ -86,8 +89,26 @@ def _span(estimate: MemoryEstimate, largest: int) -> tuple[int, int]:
     return max(1, int(largest * (1 - share))), int(largest * (1 + share)) + 1
 
 
-def _typical(entries: Sequence[Entry], budget: int, precision: str) -> int | None:
-    found = estimates_of(entries, samples="typical").get(precision)
+def _split(
+    entries: Sequence[Entry], question: MemoryQuestion, sure: int, budget: int
+) -> tuple[int, int] | tuple[None, None]:
+    """Micro-batch and passes of the batch asked for; with several, gradients are held from pass to pass."""
+    if question.effective_batch is None:
+        return None, None
+    several = estimates_of(entries, question, passes=2).get(question.precision)
+    if question.effective_batch <= sure or several is None:
+        return split_batch(question.effective_batch, sure)
+    held = several.largest_batch(budget)
+    if held < 1:
+        raise DoesNotFit(
+            f"One pass fits {format_bytes(question.budget_bytes)}, but not with the gradients held between passes "
+            "(estimated). Name more memory, or leave --effective-batch out"
+        )
+    return split_batch(question.effective_batch, min(sure, _span(several, held)[0]))
+
+
+def _typical(entries: Sequence[Entry], budget: int, question: MemoryQuestion) -> int | None:
+    found = estimates_of(entries, question, samples="typical").get(question.precision)
     return min(LARGEST_BATCH, found.largest_batch(budget)) if found else None
 
 

@@ -8,10 +8,13 @@ from legroom.records import JobDescription, MemoryQuestion, TracedMemory, TraceM
 def trace_memory(session: Session, question: MemoryQuestion, description: JobDescription) -> None:
     """Trace the job's step; the logbook then holds the estimate and, where nothing fits, those of remedies."""
     session.progress("tracing a step", 0.3)
-    largest = _trace(session, question, question.precision).largest_batch(question.budget_bytes)
+    largest = _trace(session, question.trace()).largest_batch(question.budget_bytes)
+    if question.effective_batch is not None and question.effective_batch > largest:
+        session.progress("tracing two passes", 0.5)
+        _trace(session, question.trace(accumulation_steps=2))  # gradients are held from pass to pass
     if description.uneven:
         session.progress("tracing a typical step", 0.6)
-        session.ask(TraceMemory(precision=question.precision, samples="typical", seed=question.seed))
+        _trace(session, question.trace(samples="typical"))
     if largest < 1:
         trace_remedies(session, question)
 
@@ -20,10 +23,10 @@ def trace_remedies(session: Session, question: MemoryQuestion) -> None:
     """Trace what might fit where the step in question does not."""
     for precision in dict.fromkeys((question.precision, "fp32", "bf16")):
         session.progress(f"tracing a step in {precision}", 0.8)
-        _trace(session, question, precision)
+        _trace(session, question.trace(precision=precision))
 
 
-def _trace(session: Session, question: MemoryQuestion, precision: str) -> MemoryEstimate:
-    result = session.ask(TraceMemory(precision=precision, seed=question.seed))
+def _trace(session: Session, request: TraceMemory) -> MemoryEstimate:
+    result = session.ask(request)
     assert isinstance(result, TracedMemory)
     return MemoryEstimate.from_record(result.estimate)

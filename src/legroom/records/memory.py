@@ -71,6 +71,8 @@ class MemoryQuestion:
     """A batch to be made of several passes; None where nobody asks."""
     card: str | None = None
     """Name of the card in question, where one was named."""
+    capability: int = 9
+    """Major compute capability of the card that a trace is for."""
     allocator: Allocator = "expandable"
     seed: int = 0
 
@@ -89,6 +91,11 @@ class MemoryQuestion:
             allocator=self.allocator,
             seed=self.seed,
         )
+        return replace(plain, **more)
+
+    def trace(self, **more: Any) -> "TraceMemory":
+        """The request for an estimate."""
+        plain = TraceMemory(precision=self.precision, capability=self.capability, seed=self.seed)
         return replace(plain, **more)
 
     def proof(self, batch_size: int, **more: Any) -> StepPeaks:

@@ -125,7 +125,7 @@ class FakeMachine:
                 total = int(self.limit_bytes or 80 * 2**30)
                 return CardMemory(name="Planted", total_bytes=total, free_bytes=total, capability=9)
             case TraceMemory():
-                return TracedMemory(estimate=self._estimate())
+                return TracedMemory(estimate=self._estimate(request))
             case Train():
                 return self._trained(request)
             case RaceLoaders():
@@ -203,9 +203,10 @@ class FakeMachine:
         if limit_bytes is not None and needed_bytes > limit_bytes:
             raise OutOfMemory("planted: more than there is")
 
-    def _estimate(self) -> dict[str, Any]:
+    def _estimate(self, request: TraceMemory) -> dict[str, Any]:
+        held = self.gradient_bytes if request.accumulation_steps > 1 else 0.0
         backward = {
-            "fixed_bytes": self.fixed_bytes,
+            "fixed_bytes": self.fixed_bytes + held,
             "bytes_per_sample": self.bytes_per_sample,
             "phase": "backward",
             "parts": {"weights": [self.fixed_bytes, 0.0], "activations": [0.0, self.bytes_per_sample]},

@@ -1,0 +1,115 @@
+"""Does the batch that `legroom memory` proves in 1 GiB of host memory train within it, and is it near the largest?
+
+    python benchmarks/host_memory.py OUT [--memory 1GiB] [--repeats 10] [--steps 100]
+
+The job is a small convolutional network on 60,000 pictures of 28 x 28, fed by two loader processes and evaluated on
+10,000. `legroom memory` proves a batch; `legroom train` then runs it, `repeats` times. Every 20 ms this process adds up
+the proportional set sizes (Pss) of the training process and all below it, and in the end reads the training process's
+own high-water mark (VmHWM); the larger of the two is the peak. A bisection of such runs, one a size, finds the largest
+batch that stays inside to within 2 %. Each run is a JSON line in OUT/runs.jsonl.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from legroom.units import format_bytes, parse_bytes
+
+JOB = f"{Path(__file__).parents[1] / 'tests/jobs/images.py'}:job"
+LEGROOM = (sys.executable, "-m", "legroom")
+TICK_SECONDS = 0.02
+CLOSE = 1.02
+"""A bisection ends where the size that fits and the one that does not are this near."""
+
+
+def main() -> None:
+    options = read_options()
+    options.out.mkdir(parents=True, exist_ok=True)
+    budget = parse_bytes(options.memory)
+    proved = prove(options)
+    inside = sum(peak_of(proved, options, "repeat") <= budget for _ in range(options.repeats))
+    largest = bisect(proved, lambda size: peak_of(size, options, "bisection") <= budget)
+    print(f"proved in {options.memory}: {proved:,}; inside in {inside} of {options.repeats} runs")
+    print(f"largest by bisection: {largest:,}; proved over largest: {proved / largest:.3f}")
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--memory", default="1GiB")
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=100)
+    return parser.parse_args()
+
+
+def prove(options: argparse.Namespace) -> int:
+    """The batch that `legroom memory` proves."""
+    words = ("memory", JOB, "--device", "cpu", "--memory", options.memory, "--json", "--out", options.out / "memory")
+    done = subprocess.run([*LEGROOM, *words], stdout=subprocess.PIPE, check=True)
+    answer = json.loads(done.stdout)
+    assert answer["verified"], answer["notes"]
+    keep(options, {"what": "proof", "batch_size": answer["max_batch_size"], "peak_bytes": answer["peak_bytes"]})
+    return int(answer["max_batch_size"])
+
+
+def peak_of(batch_size: int, options: argparse.Namespace, what: str) -> int:
+    """Bytes that a real training run of that batch takes."""
+    words = ("train", JOB, "--device", "cpu", "--batch-size", str(batch_size), "--steps", str(options.steps))
+    with subprocess.Popen(
+        [*LEGROOM, *words, "--workers", "2", "--quiet", "--out", options.out / "train"], stdout=subprocess.DEVNULL
+    ) as running:
+        together, alone = watch(running)
+    assert running.returncode == 0, "the training run failed"
+    peak = max(together, alone)
+    keep(options, {"what": what, "batch_size": batch_size, "tree_bytes": together, "process_bytes": alone})
+    print(f"{what}: a batch of {batch_size:,} took {format_bytes(peak)}", file=sys.stderr)
+    return peak
+
+
+def watch(running: "subprocess.Popen[bytes]") -> tuple[int, int]:
+    """(peak of the tree below the command, high-water mark of its first process)."""
+    together = alone = 0
+    while running.poll() is None:
+        pids = [child.pid for child in psutil.Process(running.pid).children(recursive=True)]
+        together = max(together, sum(read_kib(pid, "smaps_rollup", "Pss") for pid in pids) * 1024)
+        alone = max([alone, *(read_kib(pid, "status", "VmHWM") * 1024 for pid in pids)])
+        time.sleep(TICK_SECONDS)
+    return together, alone
+
+
+def read_kib(pid: int, file: str, name: str) -> int:
+    """A number the kernel tells of a process; 0 where it has ended."""
+    try:
+        found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/{file}").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
+def bisect(start: int, fits: Callable[[int], bool]) -> int:
+    """The largest size that fits, to within 2 %, sought from `start` on."""
+    low, high = (start, 0) if fits(start) else (0, start)
+    while not low or not high:
+        size = int(1.1 * low) if low else int(0.9 * high)
+        low, high = (size, high) if fits(size) else (low, size)
+    while high > CLOSE * low:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def keep(options: argparse.Namespace, row: dict[str, Any]) -> None:
+    with (options.out / "runs.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+if __name__ == "__main__":
+    main()

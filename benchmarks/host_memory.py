@@ -23,7 +23,7 @@ import psutil
 
 from legroom.units import format_bytes, parse_bytes
 
-JOB = f"{Path(__file__).parents[1] / 'tests/jobs/images.py'}:job"
+JOB = f"{Path(__file__).with_name('mnist_like.py')}:job"
 LEGROOM = (sys.executable, "-m", "legroom")
 TICK_SECONDS = 0.02
 CLOSE = 1.02

@@ -16,6 +16,7 @@ from legroom.records import StepPeaks
 
 JOBS = Path(__file__).parents[1] / "jobs"
 EXAMPLES = Path(__file__).parents[2] / "examples"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 CONTRACT = sorted(path.stem for path in JOBS.glob("*.py") if path.stem not in ("conftest", "__init__"))
 MEMORY_KEYS = {
     "legroom_version", "job", "machine", "seconds", "notes", "not_measured", "max_batch_size", "data_limit",
@@ -64,7 +65,7 @@ def peak_of_training(tmp_path, *words):
 
 
 def test_a_proof_sees_what_training_takes_with_its_loader_processes_and_evaluations(tmp_path):
-    job = f"{JOBS / 'images.py'}:job"
+    job = f"{BENCHMARKS / 'mnist_like.py'}:job"
     worker = LocalEngine().start(address_of(job), {})
     try:
         proof = worker.ask(StepPeaks(device="cpu", batch_size=1024, num_steps=5, proof=True, num_workers=2))

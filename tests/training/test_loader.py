@@ -110,3 +110,11 @@ def test_workers_of_a_loader_that_holds_itself_end_in_order(tmp_path):
     end_workers(None, processes)
     assert not any(process.is_alive() for process in processes)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
+
+
+def test_a_loader_written_as_a_generator_gives_every_epoch():
+    def halves(dataset, settings):
+        yield from dataset.split(settings.batch_size)
+
+    loader = make_loader(job(loader=halves), torch.arange(4.0), Settings(batch_size=2), train=True, device=CPU)
+    assert [len(list(loader)), len(list(loader))] == [2, 2]

@@ -18,6 +18,8 @@ from legroom.training.loop import Run
 
 LEAST_ROUNDS, MOST_ROUNDS = 2, 4
 """Of steps and an evaluation: what an evaluation leaves in the heap may make the next steps take more."""
+LONG_SECONDS = 120.0
+"""A round that ends later than this is the last: batches so slow to make and to train on are few in a run."""
 SETTLED = 1.01
 """A round whose peak is at most this many times that of the rounds before has shown nothing new."""
 SPREAD = 0.03
@@ -63,8 +65,11 @@ class LoopWatch:
     def is_settled(self) -> bool:
         """Whether rounds enough have run and the last showed no peak above those before."""
         num_rounds, rest = divmod(len(self.steps) - 1, self.num_steps)
-        if rest or num_rounds < LEAST_ROUNDS:
+        is_long = self.clock() - self.ends[0] > LONG_SECONDS
+        if rest or num_rounds < (1 if is_long else LEAST_ROUNDS):
             return False
+        if is_long:
+            return True
         tops = [max(step.values(), default=0) for step in self.steps]
         return max(tops[-self.num_steps - 1 :]) <= SETTLED * max(tops[: -self.num_steps - 1])
 

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Callable, Collection, Iterable, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sized
 from typing import Any
 
 import torch
@@ -36,7 +36,8 @@ def make_loader(
     leaves the threads of workers as they are.
     """
     if job.loader is not None:
-        return job.loader(dataset, settings)
+        made = job.loader(dataset, settings)
+        return _Epochs(job.loader, dataset, settings) if isinstance(made, Iterator) else made
     streamed = isinstance(dataset, IterableDataset)
     parallel = settings.num_workers > 0
     return DataLoader(
@@ -53,6 +54,16 @@ def make_loader(
         persistent_workers=parallel and persistent,
         worker_init_fn=limit_threads(blas_threads) if parallel and blas_threads else None,
     )
+
+
+class _Epochs:
+    """Batches of a loader written as a generator, which would end for good with its first epoch."""
+
+    def __init__(self, loader: Callable[[Any, Settings], Iterable[Batch]], dataset: Any, settings: Settings) -> None:
+        self.loader, self.dataset, self.settings = loader, dataset, settings
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self.loader(self.dataset, self.settings))
 
 
 def _is_short(job: Job, dataset: Any, batch_size: int) -> bool:

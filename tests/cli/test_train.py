@@ -49,6 +49,14 @@ def hear_ctrl_c():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def wait_until_still(folder):
+    """Loader processes are ahead of a run, which trains on until it needs the sample that hangs."""
+    seen = None
+    while not seen or seen != losses_of(folder):
+        seen = losses_of(folder)
+        time.sleep(2)
+
+
 def break_off(folder, number, *more, job=JOB):
     """The command, given that signal amid an epoch; its exit code, what it printed, and the processes below it."""
     sign = folder.with_suffix(".slow")
@@ -60,6 +68,8 @@ def break_off(folder, number, *more, job=JOB):
         while not sign.exists():
             assert parent.poll() is None, "it ended before it was broken off"
             time.sleep(0.02)
+        if job == HANGING:
+            wait_until_still(folder)
         below = psutil.Process(parent.pid).children(recursive=True)
         parent.send_signal(number)
         printed, _ = parent.communicate(timeout=60)
@@ -67,7 +77,8 @@ def break_off(folder, number, *more, job=JOB):
 
 
 def losses_of(folder):
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    path = folder / "metrics.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
     return [value for line in lines for value in line.get("losses", [])]
 
 

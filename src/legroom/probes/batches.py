@@ -18,6 +18,8 @@ NUM_POOLED = 64
 """Distinct samples in a probe's batch: memory depends on their shapes alone, so more would only cost time."""
 NUM_LARGEST = 8
 NUM_SCANNED = 512
+NUM_AHEAD, NUM_EVALUATED = 2, 8
+"""Batches that let loader processes work ahead in training, and fill their queues in an evaluation."""
 SCAN_SECONDS = 2.0
 WIDE_BYTES = 2**28
 """A loader that gives batches of this size is not short of data."""
@@ -67,7 +69,8 @@ class BatchSource:
 
         The largest samples stand for uneven ones, and samples repeat where there are too few for a batch.
         """
-        num_samples, num_wanted = self.num_samples or 0, 2 * batch_size  # two, so that loader processes work ahead
+        num_samples = self.num_samples or 0
+        num_wanted = batch_size * (NUM_AHEAD if whole else NUM_EVALUATED)
         streamed = isinstance(self.dataset, IterableDataset)
         if self.job.loader is not None or (whole and not self.uneven and num_samples >= num_wanted):
             return self.dataset

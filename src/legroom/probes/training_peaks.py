@@ -26,7 +26,7 @@ SPREAD = 0.03
 """Runs of one batch differ by this share of what the batch adds: threads take turns in filling the heap."""
 RATE = 1e-9
 """Memory does not depend on the learning rate, and a run that diverges would end before its peak."""
-LOOK_EVERY = 10
+LOOK_EVERY = 2
 """Times the cost of adding up what loader processes hold, until that is done again."""
 
 
@@ -42,15 +42,15 @@ class LoopWatch:
         self.steps: list[dict[str, int]] = [{}]
         """By phase; an evaluation belongs to the step that follows it."""
         self.ends: list[float] = [clock()]
-        self.loaders = {"evaluation": 0, "training": 0}
-        """The most that loader processes held beside this one."""
+        self.loaders: dict[str, int] = {}
+        """The most that loader processes held beside this one at the end of each phase, and within evaluations."""
         self.look_at = 0.0
 
     def __call__(self, phase: str) -> None:
         """The phase has ended."""
         self.steps[-1][phase] = max(self.steps[-1].get(phase, 0), self.meter.take_peak())
         if phase != "evaluation":  # its loader processes have ended with it
-            self._look("training")
+            self._look(phase)
         if phase == "update":
             self.steps.append({})
             self.ends.append(self.clock())
@@ -59,6 +59,8 @@ class LoopWatch:
     def beat(self, what: str, share: float | None) -> None:
         """The run tells what it is at: within an evaluation, its loader processes can be seen."""
         if what == "evaluating":
+            if "evaluation" not in self.steps[-1]:  # what was taken since the update, its loader processes did not see
+                self.steps[-1] |= {"data": self.meter.take_peak(), "evaluation": 0}
             self._look("evaluation")
         self.bench.beat(what)
 
@@ -76,20 +78,17 @@ class LoopWatch:
     def peaks(self) -> dict[str, int]:
         """The largest of each phase over all steps, with what loader processes held."""
         names = {name for step in self.steps for name in step}
-        return {name: max(step.get(name, 0) for step in self.steps) + self._beside(name) for name in names}
+        return {name: max(step.get(name, 0) for step in self.steps) + self.loaders.get(name, 0) for name in names}
 
     def tops(self) -> list[int]:
         """The peak of each step, evaluations left out."""
         return [max(_training(step)) for step in self.steps[:-1]]
 
-    def _beside(self, phase: str) -> int:
-        return self.loaders["evaluation" if phase == "evaluation" else "training"]
-
-    def _look(self, when: str) -> None:
+    def _look(self, phase: str) -> None:
         started = self.clock()
-        if started < self.look_at:
+        if phase != "evaluation" and started < self.look_at:  # the loader processes of an evaluation live for moments
             return
-        self.loaders[when] = max(self.loaders[when], self.meter.loader_bytes())
+        self.loaders[phase] = max(self.loaders.get(phase, 0), self.meter.loader_bytes())
         self.look_at = self.clock() + LOOK_EVERY * (self.clock() - started)
 
 
@@ -145,5 +144,5 @@ def _peaks(watch: LoopWatch) -> PhasePeaks:
         step_seconds=statistics.median(after - before for before, after in itertools.pairwise(watch.ends)),
         spare_bytes=int(SPREAD * max(0, max(phases.values()) - watch.first_bytes)),
         growth_bytes=growth(watch.steps[:-1]),
-        loader_bytes=max(watch.loaders.values()),
+        loader_bytes=max(watch.loaders.values(), default=0),
     )

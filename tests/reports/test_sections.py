@@ -6,12 +6,15 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from legroom import api
 from legroom.advisors.loading_thesis import by_memory
 from legroom.reports.console.loading import loading_rows
 from legroom.reports.console.memory import print_memory
+from legroom.reports.console.speed import print_speed
 from legroom.reports.sections import QUESTIONS, question_of, to_json
 from legroom.reports.sections.loading import section as loading_section
 from legroom.reports.sections.memory import section as memory_section
+from legroom.testing import FakeMachine, FakeSteps
 
 
 def figure(answer, name):
@@ -214,3 +217,15 @@ def test_the_losses_of_updates_and_their_rates_are_drawn(train_answer):
 def test_a_run_saved_before_curves_were_kept_shows_its_means(train_answer):
     old = replace(train_answer, curve={})
     assert len(series(old, "train-loss", "training")) == len(old.evaluations)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_narrow_terminal_shows_fewer_columns_of_speed_and_cuts_none(tmp_path, width):
+    steps = FakeSteps(host_seconds=0.02, utilisation=lambda size: 0.5)
+    answer = api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=FakeMachine(steps=steps)))
+    console = Console(width=width, record=True, file=io.StringIO())
+    print_speed(console, answer)
+    text = console.export_text()
+    assert "…" not in text
+    assert "samples/s" in text
+    assert f"{answer.best_samples_per_second:,.0f}" in text

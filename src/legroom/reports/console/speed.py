@@ -10,6 +10,8 @@ from legroom.advisors.speed import SpeedAnswer
 from legroom.reports.console.layout import Row, print_remarks, print_rows, print_title
 
 PHASES = ("forward", "backward", "update")
+LEAST_MISSED = ("memory", "of peak", "F/B/U %", "J/sample", "busy", "law", "device")
+"""Columns that a narrow terminal goes without, the first of them first."""
 HEADS = ("batch", "step", "+-", "device", "samples/s", "busy", "memory", "of peak", "F/B/U %", "law", "J/sample")
 
 LITTLE = 0.005
@@ -21,7 +23,7 @@ def print_speed(console: Console, answer: SpeedAnswer) -> None:
     print_title(console, answer, f"{answer.device}, {answer.precision}")
     print_rows(console, speed_rows(answer))
     console.print()
-    console.print(_table(answer))
+    console.print(_table(answer, console.width))
     print_remarks(console, answer)
 
 
@@ -46,11 +48,18 @@ def speed_rows(answer: SpeedAnswer) -> Iterable[Row]:
     )
 
 
-def _table(answer: SpeedAnswer) -> Table:
-    """A row a size; figures that no size has get no column."""
+def _table(answer: SpeedAnswer, width: int) -> Table:
+    """A row a size; figures that no size has, or the terminal has no room for, get no column."""
     rows = [_cells(point, answer) for point in answer.points]
-    heads = [head for head in HEADS if any(row[head] for row in rows)]
-    table = Table(*heads, title="steps: F forward, B backward, U update", title_justify="left")
+    widths = {
+        head: max(len(head), *(len(row[head]) for row in rows)) for head in HEADS if any(row[head] for row in rows)
+    }
+    for head in LEAST_MISSED:
+        if sum(widths.values()) + 3 * len(widths) + 1 > width:
+            widths.pop(head, None)
+    heads = [head for head in HEADS if head in widths]
+    title = "steps: F forward, B backward, U update" if "F/B/U %" in heads else "steps"
+    table = Table(*heads, title=title, title_justify="left")
     for row in rows:
         table.add_row(*(row[head] for head in heads))
     return table

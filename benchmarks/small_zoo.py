@@ -4,13 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from plain_jobs import NUM_CLASSES, NUM_WORDS, Encoder, cnn
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
 import legroom
-
-NUM_WORDS, NUM_CLASSES = 2_000, 10
 
 
 class Recurrent(nn.Module):
@@ -24,20 +23,6 @@ class Recurrent(nn.Module):
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
         return self.classes(self.recur(self.embed(words))[0][:, -1])  # type: ignore[no-any-return]
-
-
-class Encoder(nn.Module):
-    """Words, two transformer layers, a class from their mean."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(NUM_WORDS, 64)
-        layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
-        self.encode = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.classes = nn.Linear(64, NUM_CLASSES)
-
-    def forward(self, words: torch.Tensor) -> torch.Tensor:
-        return self.classes(self.encode(self.embed(words)).mean(1))  # type: ignore[no-any-return]
 
 
 class Residual(nn.Module):
@@ -59,14 +44,6 @@ def mlp() -> nn.Module:
     return nn.Sequential(
         nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
     )
-
-
-def cnn() -> nn.Module:
-    """Convolutions and pooling."""
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
-        nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 49, NUM_CLASSES),
-    )  # fmt: skip
 
 
 def resnet() -> nn.Module:

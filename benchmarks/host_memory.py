@@ -77,12 +77,13 @@ def peak_of(batch_size: int, options: argparse.Namespace, what: str) -> int:
 
 def watch(running: "subprocess.Popen[bytes]") -> tuple[int, int]:
     """(peak of the tree below the command, high-water mark of its first process)."""
-    together = alone = 0
+    together = alone = before = 0
     while running.poll() is None:
         pids = [child.pid for child in psutil.Process(running.pid).children(recursive=True)]
         own = sum(read_kib(pid, "smaps_rollup", "Pss_(?:Anon|Shmem)") for pid in pids)
         files = max((read_kib(pid, "status", "RssFile") for pid in pids), default=0)
-        together = max(together, (own + files) * 1024)
+        now = (own + files) * 1024
+        together, before = max(together, min(before, now)), now  # a fork while they are read counts pages twice
         alone = max([alone, *(read_kib(pid, "status", "VmHWM") * 1024 for pid in pids)])
         time.sleep(TICK_SECONDS)
     return together, alone

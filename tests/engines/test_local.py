@@ -11,6 +11,7 @@ import psutil
 import pytest
 import torch
 
+from legroom.engines.guard import LATEST, SOONEST, MemoryGuard
 from legroom.engines.local import LocalEngine
 from legroom.errors import JobCrashed, JobError, JobHung, JobRaised, NothingMeasured, OutOfMemory
 from legroom.job import address_of
@@ -228,3 +229,13 @@ def test_torchs_default_allocator_is_not_the_users_own_setting(tmp_path, monkeyp
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True")
     told = variables_seen(tmp_path, FIXED_SEGMENTS, "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
     assert "[None, None]" in told
+
+
+def test_memory_is_looked_at_seldom_while_there_is_room_and_often_near_the_limit():
+    own = resident_bytes(os.getpid())
+    waits = []
+    for room in (2**37, 2**31, 2**20):
+        guard = MemoryGuard(os.getpid(), own + room)
+        guard.excess()
+        waits.append(guard.wait_seconds)
+    assert waits[0] == LATEST > waits[1] > waits[2] == SOONEST

@@ -15,7 +15,7 @@ from typing import Any
 
 from legroom.clock import Clock, monotonic
 from legroom.engines.base import Listen, Worker, ignore
-from legroom.engines.guard import MemoryGuard
+from legroom.engines.guard import LATEST, MemoryGuard
 from legroom.errors import JobCrashed, JobHung, NothingMeasured, OutOfMemory, error_named
 from legroom.job import JobAddress
 from legroom.logbook import result_from
@@ -24,8 +24,6 @@ from legroom.records.environments import apply_environment
 from legroom.records.training import SAVING
 from legroom.units import format_bytes, format_seconds
 
-TICK_SECONDS = 0.02
-"""How often a child's memory is looked at: at a few GB/s of page faults it can overshoot by 100 MB at most."""
 TAIL_LINES = 40
 TELL_SECONDS = 1.0
 """How often a child is told to end."""
@@ -187,9 +185,9 @@ class LocalWorker:
             _write_all(self._requests, json.dumps(message).encode() + b"\n")
 
     def _receive(self) -> dict[str, Any] | None:
-        """The next message, or None if none came within a tick."""
+        """The next message, or None if none came until memory should be looked at again."""
         if b"\n" not in self._buffer:
-            if not select.select([self._messages], [], [], TICK_SECONDS)[0]:
+            if not select.select([self._messages], [], [], self._guard.wait_seconds if self._guard else LATEST)[0]:
                 return None
             chunk = os.read(self._messages, 1 << 16)
             if not chunk:

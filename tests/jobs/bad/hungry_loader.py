@@ -1,5 +1,6 @@
 """Takes a GiB in each loader process, and next to nothing in the process that trains."""
 
+import time
 from dataclasses import replace
 
 import torch
@@ -12,7 +13,7 @@ HELD = []
 
 
 class Hungry(Dataset):
-    """Samples of 8 KiB; a loader process that reads one keeps 16 MiB."""
+    """Samples of 8 KiB; a loader process that reads one keeps 16 MiB, and takes its time once it has a GiB."""
 
     def __len__(self):
         return 4096
@@ -20,6 +21,8 @@ class Hungry(Dataset):
     def __getitem__(self, index):
         if get_worker_info() is not None and len(HELD) < 64:
             HELD.append(torch.ones(2**22))
+        elif get_worker_info() is not None:
+            time.sleep(0.03)  # so that whoever looks now and then can see it
         return torch.ones(2048)
 
 

@@ -27,6 +27,8 @@ from legroom.units import format_bytes, parse_bytes
 JOB = f"{Path(__file__).with_name('mnist_like.py')}:job"
 LEGROOM = (sys.executable, "-m", "legroom")
 TICK_SECONDS = 0.02
+BISECTION_STEPS = 40
+"""Of each run of the bisection: shorter runs take no more, so that the largest is not found too small."""
 CLOSE = 1.02
 """A bisection ends where the size that fits and the one that does not are this near."""
 
@@ -36,8 +38,8 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     budget = parse_bytes(options.memory)
     proved = prove(options)
-    inside = sum(peak_of(proved, options, "repeat") <= budget for _ in range(options.repeats))
-    largest = bisect(proved, lambda size: peak_of(size, options, "bisection") <= budget)
+    inside = sum(peak_of(proved, options.steps, options, "repeat") <= budget for _ in range(options.repeats))
+    largest = bisect(proved, lambda size: peak_of(size, BISECTION_STEPS, options, "bisection") <= budget)
     print(f"proved in {options.memory}: {proved:,}; inside in {inside} of {options.repeats} runs")
     print(f"largest by bisection: {largest:,}; proved over largest: {proved / largest:.3f}")
 
@@ -61,9 +63,9 @@ def prove(options: argparse.Namespace) -> int:
     return int(answer["max_batch_size"])
 
 
-def peak_of(batch_size: int, options: argparse.Namespace, what: str) -> int:
+def peak_of(batch_size: int, num_steps: int, options: argparse.Namespace, what: str) -> int:
     """Bytes that a real training run of that batch takes."""
-    words = ("train", JOB, "--device", "cpu", "--batch-size", str(batch_size), "--steps", str(options.steps))
+    words = ("train", JOB, "--device", "cpu", "--batch-size", str(batch_size), "--steps", str(num_steps))
     with subprocess.Popen(
         [*LEGROOM, *words, "--workers", "2", "--quiet", "--out", options.out / "train"], stdout=subprocess.DEVNULL
     ) as running:

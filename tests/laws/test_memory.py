@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from legroom.laws.memory import Line, MemoryLaw, clear_points, fit_line, fit_memory, split_batch
+from legroom.laws.memory import Line, MemoryLaw, clear_points, fit_line, fit_memory, growth_of, split_batch
 
 
 def planted(rng: random.Random) -> MemoryLaw:
@@ -66,3 +66,15 @@ def test_micro_batches_fit_and_make_the_batch(seed):
     micro, steps = split_batch(wanted, largest)
     assert micro <= largest
     assert micro * (steps - 1) < wanted <= micro * steps
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_planted_leak_is_told_and_a_heap_that_fills_up_or_noise_is_not(seed):
+    chance = random.Random(seed)
+    num_steps, leak, noise = chance.choice([5, 10, 20]), 2**20 * chance.uniform(5, 40), 2**20 * chance.uniform(0, 2)
+    base = [2**20 * 400 + chance.uniform(0, noise) for _ in range(num_steps)]
+    filling = [2**20 * 20 * (1 - 0.5**step) for step in range(num_steps)]
+    assert growth_of(base) == 0
+    assert growth_of([value + filled for value, filled in zip(base, filling, strict=True)]) == 0
+    leaking = [value + leak * step for step, value in enumerate(base)]
+    assert growth_of(leaking) == pytest.approx(leak, abs=noise)

@@ -22,6 +22,8 @@ CLEAR_BYTES = 16 * 2**20
 """A rise above this is the batch's doing; the resident size of an idle process wanders by a few MiB."""
 GROWTH_BYTES = 2**19
 """A peak that rises by less from step to step may be noise."""
+MANY_RISES, FEW_FACTOR = 6, 8
+"""Fewer rises than this prove a growth only where they are so many times as large."""
 
 Points = Sequence[tuple[int, Mapping[str, int]]]
 """(batch size, peak bytes of each phase)."""
@@ -117,17 +119,21 @@ def growth_of(peaks: Sequence[float]) -> float:
 
     The first step has no optimizer state yet. Noise rises and falls; what is kept from step to step only rises.
 
+    A heap that fills up rises too, by less and less: the later half of the steps decides, and few steps must rise more.
+
     >>> MIB = 2**20
     >>> growth_of([80 * MIB, 100 * MIB, 116 * MIB, 132 * MIB, 148 * MIB]) / MIB
     16.0
     >>> growth_of([80 * MIB, 100 * MIB, 103 * MIB, 101 * MIB, 103 * MIB])
     0.0
+    >>> growth_of([80 * MIB, 100 * MIB, 102 * MIB, 104 * MIB, 105 * MIB])
+    0.0
     """
     rises = [after - before for before, after in itertools.pairwise(peaks[1:])]
     if len(rises) < 3 or sum(rise > 0 for rise in rises) < 0.8 * len(rises):
         return 0.0
-    middle = statistics.median(rises)
-    return middle if middle > GROWTH_BYTES else 0.0
+    middle = statistics.median(rises[len(rises) // 2 :])
+    return middle if middle > (GROWTH_BYTES if len(rises) >= MANY_RISES else FEW_FACTOR * GROWTH_BYTES) else 0.0
 
 
 def fit_line(points: Sequence[tuple[int, float]], phase: str = "") -> Line:

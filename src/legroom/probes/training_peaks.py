@@ -18,11 +18,11 @@ from legroom.training.loop import Run
 
 LEAST_ROUNDS, MOST_ROUNDS = 2, 4
 """Of steps and an evaluation: what an evaluation leaves in the heap may make the next steps take more."""
-LONG_SECONDS = 120.0
+LONG_SECONDS = 10.0
 """A round that ends later than this is the last: batches so slow to make and to train on are few in a run."""
 SETTLED = 1.01
 """A round whose peak is at most this many times that of the rounds before has shown nothing new."""
-SPREAD = 0.03
+SPREAD = 0.05
 """Runs of one batch differ by this share of what the batch adds: threads take turns in filling the heap."""
 RATE = 1e-9
 """Memory does not depend on the learning rate, and a run that diverges would end before its peak."""

@@ -14,7 +14,7 @@ from legroom.records import DeviceLoad
 if TYPE_CHECKING:
     from legroom.probes.step_speed import Subject
 
-NUM_STEPS = 5
+NUM_STEPS, NUM_LONG_STEPS, LONG_SECONDS = 5, 2, 0.2
 PHASES = ("forward", "backward", "update")
 SMALLEST_COUNTED = 2
 """BatchNorm cannot train on one sample."""
@@ -40,7 +40,7 @@ def phase_shares(subject: "Subject") -> dict[str, float]:
     step = subject.bench.training_step(subject.device, subject.request.precision, watch)
     try:
         placed = subject.place()
-        for _ in range(NUM_STEPS):
+        for _ in range(NUM_STEPS if subject.step_seconds < LONG_SECONDS else NUM_LONG_STEPS):
             step([next(placed)])
     except FAILURES:  # it ran in the rounds; the seconds measured there stand
         return {}

@@ -13,7 +13,7 @@ GROWTH = 4
 SCOUT_SECONDS = 0.3
 MEMORY_SHARES = {"cpu": 0.6, "cuda": 0.88}
 """Of the memory the job could have; on a host other programs live there too."""
-SLOW_SHARE = 0.08
+SLOW_SHARES = {"cpu": 0.05, "cuda": 0.08}
 """A step that takes more than this share of all the time there is cannot be repeated often enough."""
 
 
@@ -119,7 +119,7 @@ def _room(points: list[StepTime], question: SpeedQuestion) -> tuple[float, str]:
     last = points[-1]
     before = points[-2] if len(points) > 1 else last
     steps = max(1, last.batch_size - before.batch_size)
-    slowest = SLOW_SHARE * question.seconds
+    slowest = SLOW_SHARES.get(question.device, 0.08) * question.seconds
     limit = MEMORY_SHARES.get(question.device, 0.6) * last.available_bytes
     seconds_each = max(last.median_seconds - before.median_seconds, 0.0) / steps
     bytes_each = max(last.peak_bytes - before.peak_bytes, 0) / steps

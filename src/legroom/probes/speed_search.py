@@ -72,13 +72,14 @@ def _time_runs(session: Session, question: SpeedQuestion, sizes: list[int]) -> l
 
 
 def _try_settings(session: Session, question: SpeedQuestion, points: list[StepTime], own: set[int]) -> None:
-    """The knee and the largest size with each setting that may pay; one that seems to is timed again."""
+    """The knee and the largest quick size with each setting that may pay; one that seems to is timed again."""
     ran = [point for point in points if point.outcome == "measured"]
     if not ran or question.seconds < LEAST_TO_TRY:
         return
     timed = {point.batch_size: point for point in ran}
     knee, _ = timed_knee(ran, own, question.share)
-    ends = tuple(sorted({knee, ran[-1].batch_size}))
+    quick = max((size for size in timed if timed[size].median_seconds <= TRY_SECONDS / 4), default=knee)
+    ends = tuple(sorted({knee, quick}))
     for words, setting in _settings(ran):
         session.progress(words, 0.85)
         for run in range(1, NUM_CONFIRMED + 1):

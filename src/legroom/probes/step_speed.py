@@ -152,7 +152,7 @@ class Subject:
         if self.request.run:
             least, most = RUN_VISIT_SECONDS
             visit = min(most, max(least, self.request.seconds / len(self.request.batch_sizes)))
-            return max(2, math.ceil(visit / self.step_seconds))
+            return max(1 if self.step_seconds > most else 2, math.ceil(visit / self.step_seconds))
         host_bound = 0 < HIDDEN * self._device_seconds < self.step_seconds
         seconds, most = (HOST_VISIT_SECONDS, HOST_MAX_STEPS) if host_bound else (VISIT_SECONDS, MAX_STEPS)
         return max(1, min(most, math.ceil(seconds / self.step_seconds)))

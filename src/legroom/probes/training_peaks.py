@@ -22,7 +22,7 @@ LONG_SECONDS = 10.0
 """A round that ends later than this is the last: batches so slow to make and to train on are few in a run."""
 SETTLED = 1.01
 """A round whose peak is at most this many times that of the rounds before has shown nothing new."""
-SPREAD = 0.05
+SPREAD = 0.03
 """Runs of one batch differ by this share of what the batch adds: threads take turns in filling the heap."""
 RATE = 1e-9
 """Memory does not depend on the learning rate, and a run that diverges would end before its peak."""

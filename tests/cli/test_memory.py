@@ -72,8 +72,8 @@ def test_a_proof_sees_what_training_takes_with_its_loader_processes_and_evaluati
     finally:
         worker.close()
     together, alone = peak_of_training(tmp_path, job, "--device", "cpu", "--batch-size", 1024, "--steps", 30)
-    # Within 2 %: on busy cores the readings of both swing by as much.
-    assert max(together, alone) <= 1.02 * (proof.training_bytes() + proof.spare_bytes)
+    # Single runs on busy cores swing by some per cent; without its loader processes a proof would be 16 % short.
+    assert max(together, alone) <= 1.1 * (proof.training_bytes() + proof.spare_bytes)
     assert proof.training_bytes() <= 1.25 * max(together, alone)  # who looks from outside misses moments
     assert proof.loader_bytes > 2**24
     assert {"data", "forward", "backward", "update", "evaluation"} <= set(proof.phase_bytes)

@@ -72,7 +72,8 @@ def test_a_proof_sees_what_training_takes_with_its_loader_processes_and_evaluati
     finally:
         worker.close()
     together, alone = peak_of_training(tmp_path, job, "--device", "cpu", "--batch-size", 1024, "--steps", 30)
-    # Single runs on busy cores swing by some per cent; without its loader processes a proof would be 16 % short.
+    # On busy cores a run took over 2 % more than its proof at worst, on quiet ones 5 to 11 % less. The 10 % here hide
+    # that: what the proof must hold is benchmarks/host_memory.py's to show.
     assert max(together, alone) <= 1.1 * (proof.training_bytes() + proof.spare_bytes)
     assert proof.training_bytes() <= 1.25 * max(together, alone)  # who looks from outside misses moments
     assert proof.loader_bytes > 2**24

@@ -24,10 +24,12 @@ from typing import Any
 
 from legroom import api
 from legroom.engines.local import LocalEngine
+from legroom.environments import UNCHANGED, Environment
 from legroom.errors import LegroomError
+from legroom.host.limits import read_limits
 from legroom.job import JobAddress, address_of
-from legroom.probes.limits import read_limits
-from legroom.records import UNCHANGED, Environment, Lane, LoaderRates, RaceLoaders, to_json
+from legroom.questions.loading.records import Lane, LoaderRates, RaceLoaders
+from legroom.requests import to_json
 
 PIPELINES = (
     "jpeg", "zlib", "sleep", "python", "tiny", "huge", "tail", "blas", "mapped", "iterable", "uneven", "memory",

@@ -26,8 +26,8 @@ from torch.utils.data import DataLoader
 
 from legroom.job import Job, Settings, load_job
 from legroom.laws.intervals import median_interval
-from legroom.records import Train
 from legroom.training.loop import Run
+from legroom.training.records import Train
 
 READ_STEPS = 100
 """Updates after which people print the loss."""

@@ -24,8 +24,8 @@ from legroom import api
 from legroom.engines.local import LocalEngine
 from legroom.errors import LegroomError
 from legroom.job import JobAddress, address_of
-from legroom.laws.ledger import MemoryEstimate
-from legroom.records import StepPeaks, TracedMemory, TraceMemory
+from legroom.questions.memory.allocator.ledger import MemoryEstimate
+from legroom.questions.memory.records import StepPeaks, TracedMemory, TraceMemory
 
 GIB = 2**30
 CAPS = (8, 16, 40)

@@ -14,8 +14,8 @@ from pathlib import Path
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from legroom.laws.scaling import Recipe, scale
-from legroom.training.schedule_words import make_schedule
+from legroom.laws.rate_scaling import Recipe, scale
+from legroom.training.schedule_text import make_schedule
 
 NUM_SAMPLES, NUM_EPOCHS = 1_281_167, 90
 BASE = Recipe(batch_size=1024, learning_rate=2**2.5, warmup_epochs=0.3125)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from legroom.training.lamb import Lamb
-from legroom.training.lars import Lars
+from legroom.training.optimizers.lamb import Lamb
+from legroom.training.optimizers.lars import Lars
 
 NUM_PARAMETERS = 25_557_032
 Make = Callable[[list[dict]], torch.optim.Optimizer]

@@ -20,33 +20,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from legroom.advisors.speed import law_of
-from legroom.engines.base import Worker
+from legroom.child.built_job import BuiltJob
+from legroom.child.serve import serve
+from legroom.engines.base import Child
 from legroom.engines.local import LocalEngine
+from legroom.environments import EXPANDABLE, UNCHANGED, Environment
 from legroom.errors import LegroomError
 from legroom.job import JobAddress, address_of
-from legroom.laws.clocks import waits_for_host
-from legroom.laws.sizes import grid
-from legroom.laws.speed import knee_of
-from legroom.logbook import open_logbook
-from legroom.probes import serve
-from legroom.probes.bench import Bench
-from legroom.probes.session import Session
-from legroom.probes.size_range import find_range
-from legroom.probes.step_speed import time_steps
-from legroom.records import (
-    EXPANDABLE,
-    UNCHANGED,
-    Environment,
-    Request,
-    Result,
-    RunStarted,
-    SpeedQuestion,
-    StepTime,
-    StepTimes,
-    TimeSteps,
-    to_json,
-)
+from legroom.laws.compute import knee_of
+from legroom.logbook import RunStarted, open_logbook
+from legroom.questions.speed.advice import law_of
+from legroom.questions.speed.batch_sizes import grid
+from legroom.questions.speed.child.steps import time_steps
+from legroom.questions.speed.clocks import waits_for_host
+from legroom.questions.speed.records import SpeedQuestion, StepTime, StepTimes, TimeSteps
+from legroom.questions.speed.size_range import find_range
+from legroom.requests import Request, to_json
+from legroom.session import Session
 
 ON_GPU = (
     "resnet50", "alexnet", "vit_b_16", "efficientnet_b0", "convnext_tiny", "word_lstm", "bigru", "ctc", "masked",
@@ -62,9 +52,9 @@ class Early:
     """An engine whose first worker was started before it was needed."""
 
     def __init__(self, address: JobAddress, environment: Environment) -> None:
-        self.worker: Worker | None = LocalEngine().start(address, environment)
+        self.worker: Child | None = LocalEngine().start(address, environment)
 
-    def start(self, address: JobAddress, environment: Environment) -> Worker:
+    def start(self, address: JobAddress, environment: Environment) -> Child:
         """That worker, then new ones."""
         worker, self.worker = self.worker, None
         return worker or LocalEngine().start(address, environment)
@@ -73,9 +63,9 @@ class Early:
 class Here:
     """An engine that runs steps in this process and times them by its own core seconds."""
 
-    def start(self, address: JobAddress, environment: Environment) -> Worker:
+    def start(self, address: JobAddress, environment: Environment) -> Child:
         """A worker of the kind."""
-        self.bench = Bench(address)
+        self.bench = BuiltJob(address)
         return self
 
     def ask(self, request: Request, listen: Any = None) -> Result:

@@ -13,8 +13,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from legroom.job import Job, load_job
-from legroom.records.training import Train
 from legroom.training.loop import Run
+from legroom.training.records import Train
 from legroom.workloads.chance import constant_accuracies, place_accuracies
 
 TATOEBA = {"pairs": "tatoeba", "min_frequency": "5", "masking": "true", "batches": "places"}

@@ -58,9 +58,9 @@ def test_the_command_line_calls_only_the_api():
     "code",
     [
         "import legroom, legroom.api",
-        "import legroom.testing, legroom.reports.console",
+        "import legroom.testing, legroom.reports.page",
         "from legroom.cli import app; from typer.testing import CliRunner; CliRunner().invoke(app, ['--help'])",
-        "import legroom.api as a; a.jobs(); a.foresee('digits')",
+        "import legroom.api as a; a.jobs(); from legroom.questions.plan.ask import foresee; foresee('digits')",
     ],
 )
 def test_the_parent_starts_without_torch(code):

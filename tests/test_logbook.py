@@ -11,10 +11,10 @@ import pytest
 from legroom import api
 from legroom.errors import CannotWrite, UsageError
 from legroom.job import JobAddress
-from legroom.laws.ledger import RULES
-from legroom.logbook import FILE_NAME, open_logbook, read_logbook
-from legroom.probes import place
-from legroom.records import Describe, PhasePeaks, RunStarted, StepPeaks
+from legroom.logbook import FILE_NAME, RunStarted, open_logbook, read_records
+from legroom.questions.memory.allocator.ledger import RULES
+from legroom.questions.memory.records import PhasePeaks, StepPeaks
+from legroom.requests import Describe
 from legroom.testing import FakeMachine
 
 HEAD = RunStarted(
@@ -33,7 +33,7 @@ def write_one(folder, head=HEAD):
 def recall(folder, head=HEAD, request=REQUEST, *, resume=True):
     logbook = open_logbook(folder, head, resume=resume)
     logbook.close()
-    return logbook.recall(request), logbook.notes
+    return logbook.recall(request), logbook.records.notes
 
 
 def test_a_resumed_run_recalls_exactly_what_was_asked(tmp_path):
@@ -45,7 +45,7 @@ def test_a_resumed_run_recalls_exactly_what_was_asked(tmp_path):
 def test_a_new_run_measures_anew_but_keeps_the_old_records(tmp_path):
     write_one(tmp_path)
     assert recall(tmp_path, resume=False)[0] is None
-    assert [entry.result for entry in read_logbook(tmp_path)[1]] == [RESULT]
+    assert [entry.result for entry in read_records(tmp_path, "memory").entries] == [RESULT]
 
 
 def test_questions_asked_together_use_each_others_records_and_nobody_elses(tmp_path):
@@ -65,7 +65,7 @@ def test_a_torn_tail_is_cut_and_the_next_record_is_whole(tmp_path, num_cut):
     path.write_bytes(whole + whole.splitlines(keepends=True)[-1][:-num_cut])
     write_one(tmp_path)
     assert [json.loads(line) for line in path.read_bytes().splitlines()]
-    assert len(read_logbook(tmp_path)[1]) == 2
+    assert len(read_records(tmp_path, "memory").entries) == 2
 
 
 def test_a_line_that_is_no_record_is_passed_over_and_said(tmp_path):
@@ -80,7 +80,7 @@ def test_a_line_that_is_no_record_is_passed_over_and_said(tmp_path):
 def test_a_run_that_measured_nothing_claims_no_folder(tmp_path):
     open_logbook(tmp_path, HEAD, resume=False).close()
     write_one(tmp_path, dataclasses.replace(HEAD, job="other"))
-    assert read_logbook(tmp_path)[0].job == "other"
+    assert read_records(tmp_path, "memory").head.job == "other"
 
 
 def test_another_jobs_folder_is_refused(tmp_path):
@@ -102,8 +102,7 @@ def test_records_of_an_edited_job_or_another_machine_are_not_used(tmp_path, chan
 
 
 @pytest.mark.parametrize("change", [{}, {"rules": RULES + 1}], ids=["as before rules had a number", "by later rules"])
-def test_an_estimate_by_other_rules_is_asked_for_anew(tmp_path, monkeypatch, change):
-    monkeypatch.setattr(place, "read_gpus", lambda: ([], "no driver"))
+def test_an_estimate_by_other_rules_is_asked_for_anew(tmp_path, change):
     machine = FakeMachine(bytes_per_sample=3e6)
     first = estimate(tmp_path, machine)
     path = tmp_path / FILE_NAME
@@ -184,7 +183,7 @@ def test_a_report_waits_for_nobody_who_writes(tmp_path):
     run = api.Run(out=tmp_path, engine=FakeMachine())
     api.memory(JobAddress(text="planted"), device="cpu", run=run)
     api.report(tmp_path)
-    logbook = open_logbook(tmp_path, read_logbook(tmp_path)[0], resume=False)
+    logbook = open_logbook(tmp_path, read_records(tmp_path, "memory").head, resume=False)
     with pytest.raises(UsageError, match="Another legroom is writing"):
         api.report(tmp_path)
     logbook.close()

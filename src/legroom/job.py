@@ -244,7 +244,11 @@ class JobAddress:
         return find_module(module, search_path(Path(self.folder) if self.folder else None))
 
 
-def address_of(job: "str | Callable[..., Job] | JobAddress", options: Mapping[str, str] | None = None) -> JobAddress:
+AnyJob = str | Callable[..., Job] | JobAddress
+"""How a job may be named: by text, by the function that makes it, or by its address."""
+
+
+def address_of(job: AnyJob, options: Mapping[str, str] | None = None) -> JobAddress:
     """The address of a job named by text, or of a function that returns one."""
     if isinstance(job, JobAddress):
         return job
@@ -371,3 +375,8 @@ def _convert_one(name: str, word: str, parameter: inspect.Parameter) -> Any:
     except (ValueError, TypeError):
         kinds = {int: "a whole number", float: "a number", bool: "true or false"}
         raise UsageError(f"Option {name}={word} must be {kinds.get(wanted, wanted)}") from None
+
+
+def out_folder(address: JobAddress, out: Path | None = None) -> Path:
+    """Where records of that job go."""
+    return out or Path("legroom-out") / address.name

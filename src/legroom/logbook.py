@@ -5,16 +5,14 @@ import functools
 import json
 import os
 import uuid
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from legroom.claims import Claim
 from legroom.errors import UsageError
-from legroom.files import write_atomically, writing
-from legroom.laws.ledger import RULES
-from legroom.records import Entry, Request, Result, RunStarted, TracedMemory, to_json
+from legroom.files import Claim, write_atomically, writing
+from legroom.requests import JobDescription, Request, request_from, result_from, to_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -22,41 +20,92 @@ if TYPE_CHECKING:
 FILE_NAME = "logbook.jsonl"
 
 
-class Logbook:
-    """The records of one job in one folder. Open it with `open_logbook`."""
+Result = TypeVar("Result")
 
-    def __init__(
-        self, path: Path, head: RunStarted, known: list[Entry], notes: list[str], claim: Claim, *, hides: bool
-    ) -> None:
-        self.path, self.head = path, head
-        self.known = known
-        """Entries of earlier runs that this run may use instead of measuring again."""
-        self.entries: list[Entry] = []
-        """Entries this run asked for, recalled or measured, in order."""
-        self.notes = notes
-        self._claim, self._hides = claim, hides
-        self._began = False
 
-    def recall(self, request: Request) -> Result | None:
-        """What an earlier run, or this one, saw for exactly this request."""
-        for entry in reversed(self.known + self.entries):
-            if entry.request == request:
-                if entry not in self.entries:
-                    self.entries.append(entry)
-                return entry.result
-        return None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """The head of a run in a logbook: whose records follow."""
 
-    def record(self, request: Request, result: Result, seconds: float) -> None:
-        """Write the entry; it is on disk when this returns (0.25 ms)."""
-        if not self._began:  # a run that measured nothing leaves no trace, so a mistyped job claims no folder
-            self._begin()
-        entry = Entry(run=self.head.run, request=request, result=result, seconds=seconds, at=_now())
-        self._append({"entry": to_json(entry)})
-        self.entries.append(entry)
+    run: str
+    job: str
+    options: Mapping[str, str]
+    digest: str
+    machine: str
+    command: str
+    legroom_version: str
+    started_at: str
+    together: str = ""
+    """A word that questions of one command share; empty where one was asked alone."""
+    question: Mapping[str, Any] = field(default_factory=dict)
+    """What was asked, once the job is known; a second head of the same run brings it. Empty in older logbooks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One thing asked and answered."""
+
+    run: str
+    request: Request[Any]
+    result: Any
+    seconds: float
+    at: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Records:
+    """What one run knows: enough to advise, now or from disk."""
+
+    head: RunStarted
+    entries: list[Entry] = field(default_factory=list)
+    """What this run asked for, recalled or measured, in order."""
+    notes: list[str] = field(default_factory=list)
 
     def seconds(self) -> float:
         """What this run spent measuring; what it recalled was paid for before."""
         return sum(entry.seconds for entry in self.entries if entry.run == self.head.run)
+
+    def description(self) -> JobDescription:
+        """What the job is."""
+        found = [entry.result for entry in self.entries if isinstance(entry.result, JobDescription)]
+        if not found:
+            raise UsageError("The logbook does not say what the job is. Ask the question again")
+        return found[-1]
+
+
+class Logbook:
+    """The records of one job in one folder. Open it with `open_logbook`."""
+
+    def __init__(self, path: Path, records: Records, known: list[Entry], claim: Claim, *, hides: bool) -> None:
+        self.path, self.records = path, records
+        self.known = known
+        """Entries of earlier runs that this run may use instead of measuring again."""
+        self._claim, self._hides = claim, hides
+        self._began = False
+
+    def recall(self, request: Request[Result]) -> Result | None:
+        """What an earlier run, or this one, saw for exactly this request."""
+        entries = self.records.entries
+        for entry in reversed(self.known + entries):
+            if entry.request == request:
+                if entry not in entries:
+                    entries.append(entry)
+                return entry.result  # type: ignore[no-any-return]
+        return None
+
+    def ask(self, question: Any) -> None:
+        """Note what is asked, so that advice can be given again from the file."""
+        self.records.head = replace(self.records.head, question=to_json(question))
+        if self._began:
+            self._append({"head": to_json(self.records.head)})
+
+    def record(self, request: Request[Result], result: Result, seconds: float) -> None:
+        """Write the entry; it is on disk when this returns (0.25 ms)."""
+        if not self._began:  # a run that measured nothing leaves no trace, so a mistyped job claims no folder
+            self._begin()
+        entry = Entry(run=self.records.head.run, request=request, result=result, seconds=seconds, at=_now())
+        self._append({"entry": to_json(entry)})
+        self.records.entries.append(entry)
 
     def close(self) -> None:
         """Let others write to the folder."""
@@ -65,7 +114,7 @@ class Logbook:
     def _begin(self) -> None:
         if self._hides:
             write_atomically(self.path.parent.parent / ".gitignore", "*\n")
-        self._append({"head": to_json(self.head)})
+        self._append({"head": to_json(self.records.head)})
         self._began = True
 
     def _append(self, line: dict[str, Any]) -> None:
@@ -91,21 +140,30 @@ def open_logbook(folder: Path, head: RunStarted, *, resume: bool, hides: bool = 
         notes = [f"{num_bad} lines of {path} are no records and were passed over"] if num_bad else []
         mine = [other for other in heads if resume or (head.together and other.together == head.together)]
         known = _usable(mine, entries, head, notes)
-        return Logbook(path, replace(head, run=uuid.uuid4().hex[:12]), known, notes, claim, hides=hides)
+        records = Records(head=replace(head, run=uuid.uuid4().hex[:12]), notes=notes)
+        return Logbook(path, records, known, claim, hides=hides)
     except BaseException:
         claim.release()
         raise
 
 
-def read_logbook(folder: Path) -> tuple[RunStarted, list[Entry]]:
-    """The last run's head and all entries of that job: enough to advise and report again without measuring."""
+def read_records(folder: Path, command: str) -> Records:
+    """What the last run of that command knew, with what it could recall: enough to advise again without measuring."""
     path = folder / FILE_NAME
     if not path.is_file():
         raise UsageError(f"There is no logbook in {folder}. Name a folder that a legroom command wrote with --out")
     heads, entries, _ = read_lines(path)
-    if not heads:
-        raise UsageError(f"{path} holds no run yet")
-    return heads[-1], entries
+    asked = [head for head in heads if head.command == command]
+    if not asked:
+        raise UsageError(f"{path} holds no run of legroom {command}. Run it with the same --out first")
+    head = asked[-1]
+    usable = _usable([other for other in heads if other.started_at <= head.started_at], entries, head, [])
+    return Records(head=head, entries=[entry for entry in usable if entry.at <= _last(usable, head.run)])
+
+
+def _last(entries: list[Entry], run: str) -> str:
+    """When the run's last entry was written."""
+    return max((entry.at for entry in entries if entry.run == run), default="")
 
 
 def read_lines(path: Path) -> tuple[list[RunStarted], list[Entry], int]:
@@ -117,26 +175,25 @@ def read_lines(path: Path) -> tuple[list[RunStarted], list[Entry], int]:
         try:
             data = json.loads(line)
             if "head" in data:
-                heads.append(_reader(RunStarted).validate_python(data["head"]))
+                heads.append(_head_reader().validate_python(data["head"]))
             else:
-                entries.append(_reader(Entry).validate_python(data["entry"]))
+                entries.append(_entry(data["entry"]))
         except (ValueError, KeyError, TypeError):
             num_bad += 1
     return heads, entries, num_bad
 
 
-def result_from(data: Any) -> Result:
-    """A result that crossed a process border, checked."""
-    return _reader(Result).validate_python(data)  # type: ignore[no-any-return]
+def _entry(data: Mapping[str, Any]) -> Entry:
+    read = {"request": request_from(data["request"]), "result": result_from(data["result"])}
+    return Entry(run=str(data["run"]), seconds=float(data["seconds"]), at=str(data["at"]), **read)
 
 
 @functools.cache
-def _reader(kind: Any) -> "TypeAdapter[Any]":
+def _head_reader() -> "TypeAdapter[RunStarted]":
     # pydantic stands at the border alone: importing it costs 80 ms that `--help` should not pay.
-    from pydantic import Field, TypeAdapter
+    from pydantic import TypeAdapter
 
-    checked: Any = Annotated[kind, Field(discriminator="kind")] if kind is Result else kind
-    return TypeAdapter(checked)
+    return TypeAdapter(RunStarted)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -168,14 +225,10 @@ def _usable(heads: list[RunStarted], entries: list[Entry], head: RunStarted, not
     if len(same) < len(same_machine):
         notes.append("Records made before the job's file, or one that it imports, changed were not used again")
     found = [entry for entry in entries if entry.run in same]
-    current = [entry for entry in found if not _by_other_rules(entry.result)]
+    current = [entry for entry in found if entry.request.is_current(entry.result)]
     if len(current) < len(found):
         notes.append("Estimates made by the rules of another version of legroom were not used again")
     return current
-
-
-def _by_other_rules(result: Result) -> bool:
-    return isinstance(result, TracedMemory) and result.estimate.get("rules") != RULES
 
 
 def _now() -> str:

@@ -2,17 +2,17 @@
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from legroom.environments import check_allocator, read_environment
 from legroom.errors import UsageError
 from legroom.files import write_atomically
 from legroom.job import Settings
-from legroom.plan import Plan, Recommendation
-from legroom.records.environments import check_allocator, read_environment
+from legroom.questions.base import Recommendation
 from legroom.setting_rules import lacks_to_train
-from legroom.training.schedule_words import check_schedule
+from legroom.training.schedule_text import check_schedule
 
 SETTINGS = tuple(item.name for item in fields(Settings))
 FOR_PEOPLE = ("max_batch_size", "eval_batch_size")
@@ -42,6 +42,24 @@ INSIDE: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "range": (lambda value: isinstance(value, list) and len(value) == 2, "a list of two numbers"),
 }
 """Keys at the top of the file, and of a setting's table: whether a value will do, and what it must be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All recommendations for one job on one machine."""
+
+    job: str
+    options: Mapping[str, str]
+    machine: str
+    goal: str
+    settings: Settings
+    recommendations: list[Recommendation]
+    notes: list[str] = field(default_factory=list)
+    not_measured: list[str] = field(default_factory=list)
+
+    def value(self, name: str) -> Any:
+        """What is recommended under that name; None where nothing is."""
+        return next((item.value for item in self.recommendations if item.name == name), None)
 
 
 def write_plan(plan: Plan, path: Path) -> None:

@@ -12,8 +12,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from legroom.adapters.lightning import from_lightning
 from legroom.errors import UsageError
-from legroom.records import Train
 from legroom.training.loop import Run
+from legroom.training.records import Train
 
 pl = importlib.import_module("pytorch_lightning")
 SILENT = {

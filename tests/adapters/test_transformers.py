@@ -16,10 +16,10 @@ from legroom import Settings
 from legroom.adapters.transformers import from_transformers, training_arguments
 from legroom.errors import JobRaised, UsageError
 from legroom.job import RunLength
-from legroom.records import Train
 from legroom.training.evaluation import evaluate
 from legroom.training.loop import Run
-from legroom.training.schedule_words import make_schedule
+from legroom.training.records import Train
+from legroom.training.schedule_text import make_schedule
 from legroom.training.step import TrainingStep
 
 CPU = torch.device("cpu")

@@ -12,8 +12,8 @@ from legroom.cli.several import ask_each, values_of, whole_number
 from legroom.errors import DoesNotFit, OutOfMemory, UsageError
 from legroom.job import JobAddress
 from legroom.reports.page import gather_page, quantity
-from legroom.reports.saved import save_answer
-from legroom.reports.sections import to_json_together
+from legroom.reports.saved_answers import save_answer
+from legroom.reports.views import to_json_together
 from legroom.testing import FakeMachine
 from legroom.units import parse_bytes
 

@@ -11,9 +11,9 @@ from legroom import api
 from legroom.cli.common import print_answer, print_json, show_progress, speaking
 from legroom.errors import JobRaised
 from legroom.job import JobAddress
-from legroom.reports.console.layout import PlainConsole
-from legroom.reports.console.train import print_train
-from legroom.reports.saved import read_answers, save_answer
+from legroom.questions.train.view import print_train
+from legroom.reports.saved_answers import read_answers, save_answer
+from legroom.reports.terminal import PlainConsole
 from legroom.testing import FakeClock, FakeMachine
 
 NASTY = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\x7f\u202e\udcff"

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from legroom.engines.local import LocalEngine
+from legroom.environments import UNCHANGED
 from legroom.job import address_of
-from legroom.records import UNCHANGED, Lane, RaceLoaders
+from legroom.questions.loading.records import Lane, RaceLoaders
 
 JOB = """
 import gc

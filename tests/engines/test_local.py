@@ -13,12 +13,16 @@ import torch
 
 from legroom.engines.guard import LATEST, SOONEST, MemoryGuard
 from legroom.engines.local import LocalEngine
+from legroom.environments import FIXED_SEGMENTS
 from legroom.errors import JobCrashed, JobError, JobHung, JobRaised, NothingMeasured, OutOfMemory
+from legroom.host.process_memory import resident_bytes, tree_bytes, tree_of
 from legroom.job import address_of
-from legroom.process_memory import resident_bytes, tree_bytes, tree_of
-from legroom.records import Describe, PhasePeaks, RaceLoaders, StepPeaks, TimeSteps, Train
-from legroom.records.environments import FIXED_SEGMENTS
+from legroom.questions.loading.records import RaceLoaders
+from legroom.questions.memory.records import PhasePeaks, StepPeaks
+from legroom.questions.speed.records import TimeSteps
+from legroom.requests import Describe
 from legroom.testing import FakeMachine, check_engine
+from legroom.training.records import Train
 
 JOBS = Path(__file__).parents[1] / "jobs"
 STEP = StepPeaks(device="cpu", batch_size=2)

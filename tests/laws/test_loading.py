@@ -13,7 +13,7 @@ from legroom.laws.loading import (
     thesis_workers,
     time_shares,
 )
-from legroom.laws.race import join_rounds, pick_cheapest
+from legroom.laws.ranking import join_rounds, pick_cheapest
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -3,12 +3,12 @@
 import pytest
 
 from legroom import api
-from legroom.advisors.loading import LoadingAnswer
-from legroom.advisors.speed import SpeedAnswer
 from legroom.job import JobAddress
-from legroom.plan import Recommendation
+from legroom.questions.base import Recommendation
+from legroom.questions.loading.advice import LoadingAnswer
+from legroom.questions.speed.advice import SpeedAnswer
 from legroom.reports.page import write_page
-from legroom.reports.saved import save_answer
+from legroom.reports.saved_answers import save_answer
 from legroom.testing import FakeMachine
 
 NASTY = "</script><b>bold</b>"

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 
 from legroom import api
 from legroom.cli import app
+from legroom.questions.memory import ask
 from legroom.errors import UsageError
 from legroom.reports.page import embed_json, gather_page, quantity, write_page
-from legroom.reports.saved import read_answers, save_answer
-from legroom.reports.sections import to_json
+from legroom.reports.saved_answers import read_answers, save_answer
+from legroom.reports.views import to_json
 
 
 def embedded(folder):
@@ -94,7 +95,8 @@ def test_report_writes_the_same_page_without_torch(folder):
     before = (folder / "report.html").read_bytes()
     (folder / "report.html").unlink()
     code = (
-        "import sys; from legroom.cli import app; from typer.testing import CliRunner\n"
+        "import sys; from legroom.cli import app
+from legroom.questions.memory import ask; from typer.testing import CliRunner\n"
         "ran = CliRunner().invoke(app, ['report', sys.argv[1]])\n"
         "print(ran.exit_code, ran.output.startswith('Wrote'), 'torch' in sys.modules)"
     )
@@ -105,7 +107,8 @@ def test_report_writes_the_same_page_without_torch(folder):
 
 def test_help_imports_neither_plotting_nor_templates():
     code = (
-        "import sys; from legroom.cli import app; from typer.testing import CliRunner\n"
+        "import sys; from legroom.cli import app
+from legroom.questions.memory import ask; from typer.testing import CliRunner\n"
         "CliRunner().invoke(app, ['--help']); print({'plotly', 'jinja2', 'pydantic'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -156,7 +159,7 @@ def test_report_prints_all_that_the_page_shows_as_json(folder):
 
 @pytest.mark.parametrize(("words", "said"), [([], True), (["--quiet"], False), (["--json"], False)])
 def test_commands_say_where_the_report_is_on_stderr_alone(tmp_path, monkeypatch, memory_answer, words, said):
-    monkeypatch.setattr(api, "memory", lambda *args, **named: memory_answer)
+    monkeypatch.setattr(ask, "memory", lambda *args, **named: memory_answer)
     (tmp_path / "report.html").touch()
     ran = CliRunner().invoke(app, ["memory", "--out", str(tmp_path), *words])
     assert ran.exit_code == 0, ran.output

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from legroom.reports.page import gather_page, write_page
-from legroom.reports.saved import save_answer
+from legroom.reports.saved_answers import save_answer
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [

@@ -7,13 +7,13 @@ import pytest
 from rich.console import Console
 
 from legroom import api
-from legroom.advisors.loading_thesis import by_memory
-from legroom.reports.console.loading import loading_rows
-from legroom.reports.console.memory import print_memory
-from legroom.reports.console.speed import print_speed
-from legroom.reports.sections import QUESTIONS, question_of, to_json
-from legroom.reports.sections.loading import section as loading_section
-from legroom.reports.sections.memory import section as memory_section
+from legroom.questions.loading.thesis_advice import by_memory
+from legroom.questions.loading.view import loading_rows
+from legroom.questions.loading.view import section as loading_section
+from legroom.questions.memory.view import print_memory
+from legroom.questions.memory.view import section as memory_section
+from legroom.questions.speed.view import print_speed
+from legroom.reports.views import to_json, view_of, views
 from legroom.testing import FakeMachine, FakeSteps
 
 
@@ -33,7 +33,7 @@ def table(answer, name):
 
 
 def test_every_question_is_planted_and_in_the_page_order(answers):
-    assert [question_of(answer) for answer in answers] == list(QUESTIONS)
+    assert [view_of(answer) for answer in answers] == [view for view in views().values() if view.section]
 
 
 def test_every_section_is_one_sentence_and_figures_of_whole_series(answers):

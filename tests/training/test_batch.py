@@ -5,7 +5,7 @@ from collections import UserDict, namedtuple
 
 import torch
 
-from legroom.training.batch import holds_nan, move, num_bytes, num_rows, tensors_of
+from legroom.training.data.batch import holds_nan, move, num_bytes, num_rows, tensors_of
 
 Pair = namedtuple("Pair", ["inputs", "labels"])
 META = torch.device("meta")

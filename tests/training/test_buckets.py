@@ -6,8 +6,8 @@ import torch
 from torch.utils.data import TensorDataset, default_collate
 
 from legroom.job import Settings
-from legroom.laws.padding import bucket_borders, padded_lengths
-from legroom.training.buckets import BucketBatches, bucket_loader
+from legroom.training.data.buckets import BucketBatches, bucket_loader
+from legroom.training.data.padding import bucket_borders, padded_lengths
 
 LENGTHS = np.random.default_rng(0).integers(1, 40, 500)
 BORDERS = bucket_borders(LENGTHS, 4)

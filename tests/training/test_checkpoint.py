@@ -10,8 +10,8 @@ from torch.utils.data import TensorDataset
 
 from legroom.errors import UsageError
 from legroom.job import Job, Settings
-from legroom.records.training import Train
 from legroom.training.loop import Run
+from legroom.training.records import Train
 
 SETTINGS = Settings(batch_size=4, learning_rate=0.1, num_epochs=4)
 NAMES = ("checkpoint.pt", "best.pt", "metrics.jsonl")

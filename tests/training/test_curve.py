@@ -8,9 +8,9 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from legroom.job import Job, Settings
-from legroom.records.training import Train
 from legroom.training.curve import MAX_POINTS, Curve
 from legroom.training.loop import Run
+from legroom.training.records import Train
 from legroom.training.schedules import cosine
 
 SETTINGS = Settings(batch_size=2, learning_rate=0.1, num_epochs=10, schedule="cosine")

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from legroom.errors import UsageError
-from legroom.training.lamb import Lamb
+from legroom.training.optimizers.lamb import Lamb
 
 SHAPES = ((3, 5), (300, 2), (7,), (2, 3, 4, 4))
 NUM_STEPS = 60

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from legroom.errors import UsageError
-from legroom.training.lars import Lars
-from legroom.training.trust import split_parameters
+from legroom.training.optimizers.lars import Lars
+from legroom.training.optimizers.trust import split_parameters
 
 SHAPES = ((3, 5), (300, 2), (7,), (2, 3, 4, 4))
 NUM_STEPS = 60

@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from legroom import Job, Settings
-from legroom.training.loader import THREAD_NAMES, end_workers, make_loader
+from legroom.training.data.loader import THREAD_NAMES, end_workers, make_loader
 
 CPU = torch.device("cpu")
 

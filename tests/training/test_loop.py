@@ -9,12 +9,13 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
+from legroom.environments import EXPANDABLE, FIXED_SEGMENTS, UNCHANGED
 from legroom.errors import JobRaised, LegroomError, UsageError
 from legroom.job import Job, Score, Settings
-from legroom.records import EXPANDABLE, UNCHANGED, StepPeaks, Train
-from legroom.records.environments import FIXED_SEGMENTS
+from legroom.questions.memory.records import StepPeaks
 from legroom.training import checkpoint
 from legroom.training.loop import Run
+from legroom.training.records import Train
 
 SETTINGS = Settings(batch_size=8, learning_rate=0.1, num_epochs=3)
 

@@ -10,7 +10,7 @@ from torch.optim import lr_scheduler
 
 from legroom.errors import UsageError
 from legroom.training import schedules
-from legroom.training.schedule_words import KEYS, SCHEDULES, check_schedule, make_schedule
+from legroom.training.schedule_text import KEYS, SCHEDULES, check_schedule, make_schedule
 
 BEGIN_AT_THE_PEAK = ("constant", "polynomial-after-warmup", "linear", "cosine")
 SHARE = ("end", "rise", "start")

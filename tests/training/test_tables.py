@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from legroom.training import kernels, tables
-from legroom.training.lamb import Lamb
-from legroom.training.lars import Lars
+from legroom.training.optimizers import kernels, tables
+from legroom.training.optimizers.lamb import Lamb
+from legroom.training.optimizers.lars import Lars
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 can_run = pytest.mark.skipif(

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from legroom.training.schedule_words import make_schedule
+from legroom.training.schedule_text import make_schedule
 from legroom.training.torch_scheduler import as_scheduler
 
 

@@ -5,10 +5,10 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from legroom.probes.batches import BatchSource
-from legroom.probes.memory_trace import trace
-from legroom.records.training import Train
+from legroom.child.batches import BatchSource
+from legroom.questions.memory.child.trace import trace
 from legroom.training.loop import Run
+from legroom.training.records import Train
 
 
 @pytest.fixture(autouse=True)

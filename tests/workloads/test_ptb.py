@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from legroom.errors import UsageError
-from legroom.training.schedule_words import make_schedule
+from legroom.training.schedule_text import make_schedule
 from legroom.workloads import ptb, ptb_large, ptb_small
 from legroom.workloads.chance import unigram_loss
 from legroom.workloads.data_places import look_for

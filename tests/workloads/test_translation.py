@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from legroom.errors import UsageError
-from legroom.laws.vocabulary import output_parameters
+from legroom.questions.vocabulary.law import output_parameters
 from legroom.workloads import translation
 from legroom.workloads.chance import constant_accuracies, place_accuracies
 

@@ -7,12 +7,12 @@ import torch
 
 from legroom.errors import UsageError
 from legroom.job import _find_function, address_of, load_job
-from legroom.workloads import WORKLOADS, list_workloads, pairs
+from legroom.workloads import WORKLOADS, jobs, pairs
 from legroom.workloads.data_places import look_for
 from legroom.workloads.published import PUBLISHED
 
 OPTIONS = {name: {"data": "synthetic"} for name in WORKLOADS if name != "digits"}
-LISTED = {workload.name: workload for workload in list_workloads()}
+LISTED = {workload.name: workload for workload in jobs()}
 FREE_WORDS = {"model": "resnet34"}
 """A value for options that take any word and read no file."""
 NEEDS_TEXT = {"data", "pairs", "source", "target", "text", "images", "clips", "tokens", "min_frequency", "common_limit"}

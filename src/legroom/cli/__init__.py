@@ -2,7 +2,9 @@
 
 import typer
 
-from legroom.cli import jobs, loading, machine, memory, plan, report, speed, train, vocabulary
+from legroom.cli import jobs, report
+from legroom.cli.commands import command_of
+from legroom.questions import QUESTIONS
 
 app = typer.Typer(
     name="legroom",
@@ -30,8 +32,11 @@ def _root(
     """Finds the room a PyTorch training run has: measured, explained, proved."""
 
 
-for command in (memory, speed, loading, plan, train, report, vocabulary, machine, jobs):
-    app.command(name=command.__name__.rpartition(".")[2])(command.run)
+for name, command in ((name, command_of(name)) for name in QUESTIONS):
+    if command is not None:
+        app.command(name=name)(command)
+app.command(name="report")(report.run)
+app.command(name="jobs")(jobs.run)
 
 
 def main() -> None:

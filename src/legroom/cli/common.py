@@ -1,11 +1,11 @@
-"""What all commands share: their common options, progress, printing, and errors as sentences with exit codes."""
+"""What all commands share: progress, printing, and errors as sentences with exit codes."""
 
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,31 +18,6 @@ if TYPE_CHECKING:
 
 LEAP = 0.1
 """Share of the work that nobody does between two messages."""
-
-JobWord = Annotated[
-    str, typer.Argument(metavar="JOB", help="file.py:function, package.module:function, or a built-in name.")
-]
-With = Annotated[list[str], typer.Option("--with", metavar="NAME=VALUE", help="An option of the job; may be repeated.")]
-Data = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder of the job's data sets. (default: LEGROOM_DATA)")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
-Out = Annotated[Path | None, typer.Option(help="Folder of logbook, plan and report. (default: legroom-out/<job>)")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from what an earlier run left in the same folder.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="List the probes and the time they should take; run none.")]
-Seed = Annotated[int, typer.Option(help="Seed of initialisation and order.")]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds a job may do nothing before it counts as hung.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback or the job's own output behind an error.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU where there is one.")]
-Memory = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="Memory the job may use, such as 1GiB. (default: 90 % of what is free)"),
-]
-Card = Annotated[
-    str | None, typer.Option(metavar="NAME", help="A GPU by name, such as a100-40gb: estimated where it is not here.")
-]
-Precision = Annotated[str | None, typer.Option(help="fp32, bf16 or fp16. (default: the job's own)")]
 
 
 @contextmanager
@@ -109,12 +84,12 @@ def print_json(value: dict[str, Any]) -> None:
 
 def print_answer(answer: Any, printer: Callable[["Console", Any], None], *, json: bool) -> None:
     """The answer as JSON, or as the printer draws it."""
-    from legroom.reports.sections import to_json
+    from legroom.reports.views import to_json
 
     if json:
         print_json(to_json(answer))
     else:
-        from legroom.reports.console.layout import PlainConsole
+        from legroom.reports.terminal import PlainConsole
 
         printer(PlainConsole(), answer)
 
@@ -147,7 +122,7 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
     """A bar with an estimate of what is left on stderr, where that is a terminal."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from legroom.reports.console.layout import PlainConsole
+    from legroom.reports.terminal import PlainConsole
 
     console = PlainConsole(stderr=True)
     if quiet or not console.is_terminal:

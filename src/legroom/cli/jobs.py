@@ -2,7 +2,8 @@
 
 from dataclasses import asdict
 
-from legroom.cli.common import Data, Debug, Json, check_data, print_json, speaking
+from legroom.cli.common import check_data, print_json, speaking
+from legroom.cli.options import Data, Debug, Json
 
 
 def run(data: Data = None, json: Json = False, debug: Debug = False) -> None:
@@ -15,7 +16,7 @@ def run(data: Data = None, json: Json = False, debug: Debug = False) -> None:
         if json:
             print_json({"jobs": [asdict(workload) for workload in workloads]})
             return
-        from legroom.reports.console.jobs import print_jobs
-        from legroom.reports.console.layout import PlainConsole
+        from legroom.reports.jobs import print_jobs
+        from legroom.reports.terminal import PlainConsole
 
         print_jobs(PlainConsole(), workloads)

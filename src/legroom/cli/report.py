@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from legroom.cli import common
+from legroom.cli import common, options
 
 
 def run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that a legroom command wrote with --out.")],
-    json: common.Json = False,
-    quiet: common.Quiet = False,
-    debug: common.Debug = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write report.html anew from a saved folder. Measures nothing; --json prints all that the page shows."""
     with common.speaking(json=json, debug=debug, resumes=False):

@@ -11,7 +11,7 @@ from legroom.errors import NothingMeasured, OutOfMemory, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from legroom.api import Run
+    from legroom.session import Run
 
 Ask = Callable[[int | None, "Run"], Any]
 """Asks the question for one value."""
@@ -76,11 +76,11 @@ def print_answers(
     if alone:
         common.print_answer(answers[0], printer, json=json)
     elif json:
-        from legroom.reports.sections import to_json_together
+        from legroom.reports.views import to_json_together
 
         common.print_json(to_json_together(answers, missing))
     else:
-        from legroom.reports.console.several import print_several
+        from legroom.reports.several import print_several
 
         print_several(answers, missing, printer)
 

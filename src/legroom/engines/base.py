@@ -1,37 +1,40 @@
-"""The seam between asking and running: an engine starts workers, a worker answers requests."""
+"""The seam between asking and running: an engine starts children, a child answers requests."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from legroom.environments import Environment
 from legroom.job import JobAddress
-from legroom.records import Environment, Request, Result
+from legroom.requests import Request
+
+Result = TypeVar("Result")
 
 Listen = Callable[[str, float], None]
-"""Called with what a worker is at and the share of the request that is done, 0 to 1."""
+"""Called with what a child is at and the share of the request that is done, 0 to 1."""
 
 
 def ignore(message: str, share: float) -> None:
     """Listen to nothing."""
 
 
-class Worker(Protocol):
+class Child(Protocol):
     """Something that has, or will have, built the job and answers one request after the other."""
 
-    def ask(self, request: Request, listen: Listen = ignore) -> Result:
-        """The answer; raises an error of the JobError family if the job failed, and the worker is then spent.
+    def ask(self, request: Request[Result], listen: Listen = ignore) -> Result:
+        """The answer; raises an error of the JobError family if the job failed, and the child is then spent.
 
-        Ctrl-C during a request that is `interruptible` lets the worker save and answer; a second one ends it.
+        Ctrl-C during a request that is `interruptible` lets the child save and answer; a second one ends it.
         """
         ...
 
     def close(self) -> None:
-        """End the worker and all it started."""
+        """End the child and all it started."""
         ...
 
 
 class Engine(Protocol):
-    """A place where workers run."""
+    """A place where children run."""
 
-    def start(self, address: JobAddress, environment: Environment) -> Worker:
-        """A new worker for that job, whose environment differs from this one in those variables."""
+    def start(self, address: JobAddress, environment: Environment) -> Child:
+        """A new child for that job, whose environment differs from this one in those variables."""
         ...

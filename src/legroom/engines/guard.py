@@ -1,7 +1,7 @@
 """Ends a job that takes too much of the host: the memory of its process and all it started, looked at often enough."""
 
 from legroom.clock import Clock, monotonic
-from legroom.process_memory import resident_bytes, tree_bytes, tree_of
+from legroom.host.process_memory import resident_bytes, tree_bytes, tree_of
 
 SOONEST, LATEST = 0.02, 1.0
 """Seconds until the next look. Each takes a core from the job, and on two cores its threads wait for one another."""

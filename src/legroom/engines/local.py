@@ -1,4 +1,4 @@
-"""Workers as child processes of this one, which imports neither torch nor the user's file."""
+"""Children as processes of this one, which imports neither torch nor the user's file."""
 
 import base64
 import collections
@@ -11,19 +11,18 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from legroom.clock import Clock, monotonic
-from legroom.engines.base import Listen, Worker, ignore
+from legroom.engines.base import Child, Listen, ignore
 from legroom.engines.guard import LATEST, MemoryGuard
+from legroom.environments import Environment, apply_environment
 from legroom.errors import JobCrashed, JobHung, NothingMeasured, OutOfMemory, error_named
 from legroom.job import JobAddress
-from legroom.logbook import result_from
-from legroom.records import Environment, Request, Result, Trained, to_json
-from legroom.records.environments import apply_environment
-from legroom.records.training import SAVING
+from legroom.requests import SAVING, Request, result_from, to_json
 from legroom.units import format_bytes, format_seconds
 
+Result = TypeVar("Result")
 TAIL_LINES = 40
 TELL_SECONDS = 1.0
 """How often a child is told to end."""
@@ -32,7 +31,7 @@ DEAF_SECONDS = 5.0
 
 
 class LocalEngine:
-    """Runs each worker as `python -m legroom.child`."""
+    """Runs each child as `python -m legroom.child`."""
 
     def __init__(
         self, *, silence_seconds: float = 300.0, limit_bytes: int | None = None, platform: str = sys.platform
@@ -47,12 +46,12 @@ class LocalEngine:
         self.limit_bytes = limit_bytes
         """Bytes of a child and its loader processes at which they are ended before they drag the machine down."""
 
-    def start(self, address: JobAddress, environment: Environment) -> Worker:
+    def start(self, address: JobAddress, environment: Environment) -> Child:
         """A child that will build the job at its first request."""
-        return LocalWorker(address, environment, silence_seconds=self.silence_seconds, limit_bytes=self.limit_bytes)
+        return LocalChild(address, environment, silence_seconds=self.silence_seconds, limit_bytes=self.limit_bytes)
 
 
-class LocalWorker:
+class LocalChild:
     """One child process: requests go down one pipe as JSON lines, messages come up another."""
 
     def __init__(
@@ -105,26 +104,25 @@ class LocalWorker:
             }
         )
 
-    def ask(self, request: Request, listen: Listen = ignore) -> Result:
+    def ask(self, request: Request[Result], listen: Listen = ignore) -> Result:
         """Send the request and wait for its answer, watching for silence, death and hunger."""
         self._send(to_json(request))
-        interruptible = getattr(request, "interruptible", False)
         try:
-            return self._answer(listen)
+            return self._answer(listen)  # type: ignore[no-any-return]
         except KeyboardInterrupt:
-            if not interruptible:
+            if not request.interruptible:
                 raise
             listen("saving; Ctrl-C again ends at once", 1.0)
             result = self._end_early(listen)
             if result is None:
                 raise KeyboardInterrupt from None
-            return result
+            return result  # type: ignore[no-any-return]
         except JobHung as hung:
-            result = self._end_early(listen) if interruptible else None
+            result = self._end_early(listen) if request.interruptible else None
             self.close()
-            raise JobHung(f"{hung}{_last_words(result)}", details=self._printed()) from None
+            raise JobHung(f"{hung}{getattr(result, 'last_words', '')}", details=self._printed()) from None
 
-    def _answer(self, listen: Listen) -> Result:
+    def _answer(self, listen: Listen) -> Any:
         heard = self.clock()
         while self.clock() - heard <= self.silence_seconds:
             message = self._receive()
@@ -138,7 +136,7 @@ class LocalWorker:
             "If a step of yours takes longer, raise --timeout"
         )
 
-    def _read(self, message: dict[str, Any], listen: Listen) -> Result | None:
+    def _read(self, message: dict[str, Any], listen: Listen) -> Any:
         """The result, if the message holds one; an error it holds is raised, a beat told."""
         self._phase = message.get("beat")
         if message.get("share") is not None:
@@ -148,7 +146,7 @@ class LocalWorker:
             raise error_named(error["type"])(error["message"], details=error["details"])
         return result_from(message["result"]) if "result" in message else None
 
-    def _end_early(self, listen: Listen) -> Result | None:
+    def _end_early(self, listen: Listen) -> Any:
         """Tell the child to save and answer, again and again; None where it has nothing to save or does not hear.
 
         It may take its time while it saves.
@@ -231,14 +229,6 @@ class LocalWorker:
         with stream:
             while chunk := stream.readline(1 << 12):
                 self._tail.append(chunk)
-
-
-def _last_words(result: Result | None) -> str:
-    """Where a run hung, and what it could save."""
-    if not isinstance(result, Trained) or result.stuck_at is None:
-        return ""
-    saved = f". All up to update {result.checkpoint_step:,} is saved; --resume goes on" if result.checkpoint else ""
-    return f". It was {result.stuck_at}{saved}"
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

@@ -1,15 +1,17 @@
 """The report as one offline page: every question the folder knows, drawn from the data that `--json` prints."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from legroom.files import write_atomically
-from legroom.reports.saved import SavedAnswer, read_answers
-from legroom.reports.sections import QUESTIONS
-from legroom.reports.sections.base import Section
+from legroom.files import Claim, write_atomically
+from legroom.job import AnyJob, address_of, out_folder
+from legroom.questions import QUESTIONS
+from legroom.reports.figures import Section
+from legroom.reports.saved_answers import SavedAnswer, read_answers
+from legroom.reports.views import views
 from legroom.texts import json_text
 from legroom.units import format_bytes, format_seconds
 
@@ -53,12 +55,24 @@ def write_page(folder: Path) -> Path:
     return path
 
 
+def report(folder: Path) -> tuple[Page, Path]:
+    """Write report.html anew from what the folder holds, without measuring; returns what it shows and its path."""
+    page = gather_page(folder)  # first: a folder that holds no answer gets no lock either
+    with Claim(folder):
+        return page, write_page(folder)
+
+
+def report_path(job: AnyJob, options: Mapping[str, str] | None = None, out: Path | None = None) -> Path:
+    """Where the report on that job lies."""
+    return out_folder(address_of(job, options), out) / FILE_NAME
+
+
 def gather_page(folder: Path) -> Page:
     """The newest answer to each question, older ones beside it where the section compares."""
     answers, notes = read_answers(folder)
-    by_question = [[saved for saved in answers if saved.question is question] for question in QUESTIONS]
+    by_question = [[saved for saved in answers if saved.question == question] for question in QUESTIONS]
     newer = _newer_than_plan(answers)
-    sections = [_section(same, newer if same[0].question.name == "plan" else "") for same in by_question if same]
+    sections = [_section(same, newer if same[0].question == "plan" else "") for same in by_question if same]
     job = answers[0].answer.job
     return Page(job=job, name=short_name(job), sections=sections, notes=notes)
 
@@ -77,9 +91,9 @@ def short_name(job: str) -> str:
 
 def _newer_than_plan(answers: Sequence[SavedAnswer]) -> str:
     """A sentence on answers that the plan could not know yet; they may say other than it does."""
-    names = [saved.question.name for saved in answers]
+    names = [saved.question for saved in answers]
     newer = names[: names.index("plan")] if "plan" in names else []
-    found = [question.name for question in QUESTIONS if question.name in newer and question.name != "train"]
+    found = [question for question in QUESTIONS if question in newer and question != "train"]
     which = f"{' and '.join(found)} below; legroom plan takes {'them' if len(found) > 1 else 'it'} in."
     return f" It was made before the answer{'s' * (len(found) > 1)} to {which}" if found else ""
 
@@ -87,9 +101,11 @@ def _newer_than_plan(answers: Sequence[SavedAnswer]) -> str:
 def _section(answers: Sequence[SavedAnswer], remark: str) -> PageSection:
     newest, *others = answers
     answer = newest.answer
-    section = newest.question.section(answer, [saved.answer for saved in others])
+    show = views()[newest.question].section
+    assert show is not None, "only answers with a section are saved"
+    section = show(answer, [saved.answer for saved in others])
     return PageSection(
-        question=newest.question.name,
+        question=newest.question,
         section=replace(section, summary=section.summary + remark),
         settings=_settings(getattr(answer, "baseline", {}), getattr(answer, "settings", {})),
         notes=answer.notes,

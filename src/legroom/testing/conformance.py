@@ -2,23 +2,24 @@
 
 from legroom.engines.base import Engine
 from legroom.job import JobAddress
-from legroom.records import Describe, JobDescription, PhasePeaks, StepPeaks
+from legroom.questions.memory.records import PhasePeaks, StepPeaks
+from legroom.requests import Describe, JobDescription
 
 
 def check_engine(engine: Engine, address: JobAddress) -> None:
-    """Fail unless the engine's workers describe the job, serve several sizes, and can be closed twice."""
-    worker = engine.start(address, {})
+    """Fail unless the engine's children describe the job, serve several sizes, and can be closed twice."""
+    child = engine.start(address, {})
     try:
-        description = worker.ask(Describe())
+        description = child.ask(Describe())
         assert isinstance(description, JobDescription), f"Describe was answered with {type(description).__name__}"
         assert description.num_trainable > 0, "the job has nothing to train"
-        small = worker.ask(StepPeaks(device="cpu", batch_size=2))
-        large = worker.ask(StepPeaks(device="cpu", batch_size=64))
+        small = child.ask(StepPeaks(device="cpu", batch_size=2))
+        large = child.ask(StepPeaks(device="cpu", batch_size=64))
         assert isinstance(small, PhasePeaks), f"StepPeaks was answered with {type(small).__name__}"
-        assert isinstance(large, PhasePeaks), "one worker must serve several sizes"
+        assert isinstance(large, PhasePeaks), "one child must serve several sizes"
         assert small.outcome == large.outcome == "measured", "two samples and 64 must fit"
         assert {"forward", "backward", "update", "evaluation"} <= set(small.phase_bytes), "a phase is missing"
         assert all(value > 0 for value in small.phase_bytes.values()), "a peak must be above zero"
     finally:
-        worker.close()
-    worker.close()
+        child.close()
+    child.close()

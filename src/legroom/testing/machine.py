@@ -4,43 +4,27 @@ import random
 from dataclasses import asdict
 from typing import Any
 
-from legroom.engines.base import Listen, Worker, ignore
+from legroom.engines.base import Child, Listen, ignore
+from legroom.environments import Environment
 from legroom.errors import OutOfMemory
 from legroom.job import JobAddress, Settings
-from legroom.laws.ledger import RULES
-from legroom.records import (
-    CardMemory,
-    Describe,
-    DeviceSpeed,
-    Environment,
-    Evaluated,
-    JobDescription,
-    MeasureDevice,
-    MeasurePadding,
-    PhasePeaks,
-    RaceLoaders,
-    ReadCard,
-    ReadCold,
-    Request,
-    Result,
-    StepPeaks,
-    TimeSteps,
-    TracedMemory,
-    TraceMemory,
-    Train,
-    Trained,
-)
+from legroom.questions.loading.fake import FakeLoaders
+from legroom.questions.loading.records import RaceLoaders, ReadCold
+from legroom.questions.memory.allocator.ledger import RULES
+from legroom.questions.memory.records import PhasePeaks, StepPeaks, TracedMemory, TraceMemory
+from legroom.questions.speed.fake import FakeSteps
+from legroom.questions.speed.records import MeasurePadding, TimeSteps
+from legroom.requests import CardMemory, Describe, DeviceSpeed, JobDescription, MeasureDevice, ReadCard, Request, Result
 from legroom.testing.clock import FakeClock
-from legroom.testing.loaders import FakeLoaders
-from legroom.testing.steps import FakeSteps
+from legroom.training.records import Evaluated, Train, Trained
 
 
 class FakeMachine:
-    """An engine whose workers answer from planted laws instead of running anything.
+    """An engine whose children answer from planted laws instead of running anything.
 
     >>> machine = FakeMachine(bytes_per_sample=3e6, fixed_bytes=200e6)
-    >>> worker = machine.start(JobAddress(text="digits"), {})
-    >>> worker.ask(StepPeaks(device="cpu", batch_size=100)).training_bytes()
+    >>> child = machine.start(JobAddress(text="digits"), {})
+    >>> child.ask(StepPeaks(device="cpu", batch_size=100)).training_bytes()
     500000000
     """
 
@@ -93,18 +77,18 @@ class FakeMachine:
         """The score of a model that learned nothing; a run of 100 updates scores 0.5."""
         self.clock = clock or FakeClock()
         self.asked: list[Request] = []
-        """Every request that reached a worker, in order."""
+        """Every request that reached a child, in order."""
         self.num_started = self.num_closed = 0
         self.loaders = loaders or FakeLoaders()
         self.steps = steps or FakeSteps()
         self._random = random.Random(seed)
 
-    def start(self, address: JobAddress, environment: Environment) -> Worker:
-        """A worker; it takes two seconds to start."""
+    def start(self, address: JobAddress, environment: Environment) -> Child:
+        """A child; it takes two seconds to start."""
         self.clock.advance(2.0)
         self.num_started += 1
         self.steps.start()
-        return _FakeWorker(self)
+        return _FakeChild(self)
 
     def peak_bytes(self, batch_size: int, *, proof: bool = False) -> float:
         """The planted truth without noise."""
@@ -112,7 +96,7 @@ class FakeMachine:
         return max(self.fixed_bytes + slope * batch_size, self.update_bytes)
 
     def answer(self, request: Request) -> Result:
-        """What a worker says."""
+        """What a child says."""
         self.asked.append(request)
         match request:
             case Describe():
@@ -237,7 +221,7 @@ class FakeMachine:
         )
 
 
-class _FakeWorker:
+class _FakeChild:
     def __init__(self, machine: FakeMachine) -> None:
         self.machine = machine
 

@@ -9,7 +9,7 @@ import torch
 
 from legroom.errors import JobRaised, UsageError
 from legroom.job import Batch, Job, Settings
-from legroom.training.batch import map_tensors
+from legroom.training.data.batch import map_tensors
 from legroom.training.step import TrainingStep
 
 

@@ -13,9 +13,9 @@ import torch
 
 from legroom.errors import UsageError
 from legroom.files import replacing, writing
-from legroom.records.training import CHECKPOINT_NAME
 from legroom.training.metrics import BOARD_NAME
 from legroom.training.metrics import FILE_NAME as METRICS_NAME
+from legroom.training.records import CHECKPOINT_NAME
 
 FORMAT = 1
 FILE_NAME, BEST_NAME = CHECKPOINT_NAME, "best.pt"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from legroom.job import Batch, Job
-from legroom.training.batch import move
+from legroom.training.data.batch import move
 from legroom.training.step import autocast, loss_and_count
 
 

@@ -13,18 +13,19 @@ import torch
 from legroom.clock import Clock, monotonic
 from legroom.errors import JobRaised, UsageError
 from legroom.job import OWN_SCHEDULE, Batch, Job, RunLength, Settings
-from legroom.records.training import SAVED, SAVING, Evaluated, Reason, Train, Trained
+from legroom.requests import SAVED, SAVING
 from legroom.training import checkpoint
 from legroom.training.broken_off import BrokenOff, line_of, sample_of
 from legroom.training.build import build_step, quicken, seed_all
 from legroom.training.curve import Curve
+from legroom.training.data.feed import Feed
+from legroom.training.data.loader import make_loader
 from legroom.training.evaluation import Evaluation, evaluate
-from legroom.training.feed import Feed
-from legroom.training.judge import Judge
-from legroom.training.loader import make_loader
 from legroom.training.metrics import Metrics, read_utilisation
 from legroom.training.progress import Progress
 from legroom.training.rates import make_rates
+from legroom.training.records import Evaluated, Reason, Train, Trained
+from legroom.training.stopping import Judge
 
 LOOK_SECONDS = 1.0
 """How often losses are read from the device, lines written and progress told: each look waits for the device once."""

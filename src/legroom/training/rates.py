@@ -11,7 +11,7 @@ import torch
 from legroom.errors import JobRaised, UsageError
 from legroom.job import OWN_SCHEDULE, Job, RunLength, Settings
 from legroom.training.build import base_rates, set_rates
-from legroom.training.schedule_words import make_schedule
+from legroom.training.schedule_text import make_schedule
 
 NAME_ANOTHER = "Name a schedule with --schedule instead, such as --schedule cosine or --schedule constant"
 RECENT = 2_048

@@ -8,7 +8,7 @@ import torch
 
 from legroom.errors import JobRaised, UsageError
 from legroom.job import Batch, Job, Settings
-from legroom.training.batch import move, num_rows
+from legroom.training.data.batch import move, num_rows
 
 Watch = Callable[[str], None]
 """Called with a phase's name when that phase ends: "data", "forward", "backward", "update"; a run's "evaluation"."""

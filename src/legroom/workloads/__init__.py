@@ -41,12 +41,12 @@ class Workload:
     """The data set of the job, and those that an option asks for instead."""
 
 
-def list_workloads(data: str = "") -> list[Workload]:
-    """Every built-in job, its data looked for in the folder `data`, or in that of LEGROOM_DATA.
+def jobs(data: Path | str | None = None) -> list[Workload]:
+    """The built-in jobs with their options, parameters and data, looked for in the folder `data` or in LEGROOM_DATA.
 
     The jobs' sources are read, not imported: importing torch would cost the listing two seconds.
     """
-    return [_read(name, data) for name in WORKLOADS]
+    return [_read(name, str(data or "")) for name in WORKLOADS]
 
 
 def _read(name: str, data: str) -> Workload:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from legroom.laws.padding import padded_lengths
+from legroom.training.data.padding import padded_lengths
 from legroom.workloads.pairs import Pairs
 from legroom.workloads.ragged import PAD
 

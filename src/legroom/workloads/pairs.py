@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from legroom.laws.padding import bucket_borders, padded_lengths
+from legroom.training.data.padding import bucket_borders, padded_lengths
 from legroom.workloads.cache import Prepared
 from legroom.workloads.parallel import Pipeline, number_pairs
 from legroom.workloads.ragged import Ragged

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from legroom.job import Batch, Job, Score, Settings
-from legroom.laws.padding import bucket_borders
-from legroom.training.buckets import BucketBatches, bucket_loader
+from legroom.training.data.buckets import BucketBatches, bucket_loader
+from legroom.training.data.padding import bucket_borders
 from legroom.workloads.cache import Prepared
 from legroom.workloads.chance import constant_error_rate
 from legroom.workloads.files import SYNTHETIC

@@ -8,8 +8,8 @@ from torch import nn
 
 from legroom.errors import UsageError
 from legroom.job import Batch, Job, Score, Settings
-from legroom.laws.padding import padded_lengths
-from legroom.training.buckets import BucketBatches, Order, bucket_loader
+from legroom.training.data.buckets import BucketBatches, Order, bucket_loader
+from legroom.training.data.padding import padded_lengths
 from legroom.workloads.chance import chance_accuracy
 from legroom.workloads.files import SYNTHETIC
 from legroom.workloads.pair_files import find_pairs

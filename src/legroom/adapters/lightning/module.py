@@ -10,7 +10,7 @@ from legroom.adapters.lightning.package import base_of, overrides, silent_logger
 from legroom.adapters.lightning.stand_in import StandInTrainer
 from legroom.errors import JobRaised
 from legroom.job import Batch
-from legroom.training.batch import num_rows
+from legroom.training.data.batch import num_rows
 
 OWN_STEP = (
     "Write legroom.Job(model=..., train_data=..., optimizer=..., step=(model, optimizer, batch) -> loss) "

@@ -8,7 +8,7 @@ from typing import Any
 
 from legroom.errors import UsageError
 from legroom.job import OWN_SCHEDULE, RunLength, Settings
-from legroom.training.schedule_words import read_schedule
+from legroom.training.schedule_text import read_schedule
 
 SAME = {"constant": "constant", "constant_with_warmup": "constant", "linear": "linear", "cosine": "cosine"}
 """The Trainer's names of schedules that legroom has too, and legroom's."""

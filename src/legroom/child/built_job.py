@@ -1,0 +1,106 @@
+"""What one child has built of the job: data, model, optimizer and the step that joins them."""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import nn
+
+from legroom.child.batches import BatchSource
+from legroom.errors import JobRaised, LegroomError
+from legroom.job import Job, JobAddress, load_job
+from legroom.training.step import TrainingStep
+
+Beat = Callable[..., None]
+"""Called with what the job is at and, where known, the share that is done."""
+
+
+class BuiltJob:
+    """Builds each part of the job once, at first need, and checks it as it comes."""
+
+    def __init__(self, address: JobAddress, beat: Beat = lambda phase, share=None: None) -> None:
+        self.address, self.beat = address, beat
+        self.saw_finite_loss = False
+        self.batch_bytes: dict[int, int] = {}
+        """Of the largest batch that a loader gave, by batch size."""
+        self.worker_bytes = 0
+        """Private memory of the largest loader worker seen."""
+
+    @cached_property
+    def job(self) -> Job:
+        """The job behind the address."""
+        self.beat("import")
+        return load_job(self.address)
+
+    @cached_property
+    def train(self) -> BatchSource:
+        """Batches of the training data."""
+        return self._source("train_data", self.job.train_data)
+
+    @cached_property
+    def valid(self) -> BatchSource:
+        """Batches of the validation data, or of the training data where the job has none."""
+        return self.train if self.job.valid_data is None else self._source("valid_data", self.job.valid_data)
+
+    @cached_property
+    def model(self) -> nn.Module:
+        """The model, as the job makes it."""
+        with blaming("model"):
+            model = self.job.model()
+        if not isinstance(model, nn.Module):
+            raise JobRaised(f"model() returned a {type(model).__name__}; legroom needs a torch.nn.Module")
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            raise JobRaised("The model has no trainable parameters, so there is nothing to train. Unfreeze some")
+        return model
+
+    def forget_model(self) -> None:
+        """Let go of model and optimizer, and of the memory they held: the next question builds new ones.
+
+        cuBLAS's workspaces go too: a fresh process takes them amid the first forward pass, between activations, where
+        they cost up to 7 % of the batch; left over from before, they would lie aside.
+        """
+        self.__dict__.pop("model", None)
+        self.__dict__.pop("_optimizer", None)
+        gc.collect()
+        if torch.cuda.is_available():
+            torch._C._cuda_clearCublasWorkspaces()
+            torch.cuda.empty_cache()
+
+    def prepare(self) -> None:
+        """Build on the host what every question needs."""
+        _ = self.model, self.train
+
+    def training_step(self, device: torch.device, precision: str, watch: Callable[[str], None]) -> TrainingStep:
+        """The job's step with a model on the device."""
+        self.model.to(device).train()
+        settings = replace(self.job.baseline, precision=precision, accumulation_steps=1)
+        return TrainingStep(self.job, self.model, self._optimizer, settings, device, watch)
+
+    @cached_property
+    def _optimizer(self) -> Any:
+        if self.job.optimizer is None:
+            return None
+        with blaming("optimizer"):
+            return self.job.optimizer(self.model, self.job.baseline.learning_rate)
+
+    def _source(self, name: str, make: Callable[[], Any]) -> BatchSource:
+        self.beat(name)
+        with blaming(name):
+            dataset = make()
+        return BatchSource(self.job, dataset, name)
+
+
+@contextmanager
+def blaming(factory: str) -> Iterator[None]:
+    """Say which factory of the job raised; memory errors and our own pass as they are."""
+    try:
+        yield
+    except (LegroomError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        error.add_note(f"while legroom called {factory}() of the job")
+        raise

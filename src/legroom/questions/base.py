@@ -1,0 +1,92 @@
+"""What all questions have: an answer with its circumstances, recommendations, foreseen cost, shared checks."""
+
+import statistics
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from legroom.errors import UsageError
+
+START_SECONDS = 3.0
+"""A child's start: importing torch takes 2 s on two cores, building a small job 1 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """One number to use, and why."""
+
+    name: str
+    value: Any
+    range: tuple[Any, Any] | None
+    """Between which values it may lie; None where nothing was measured."""
+    because: str
+    evidence: list[str] = field(default_factory=list)
+    """Kinds of the records it rests on; empty where nothing was measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer with its circumstances. Each question adds its own fields."""
+
+    job: str
+    machine: str
+    seconds: float
+    """What asking cost."""
+    notes: list[str] = field(default_factory=list)
+    not_measured: list[str] = field(default_factory=list)
+    recommendations: list[Recommendation] = field(default_factory=list)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What was written beside logbook, answer and report."""
+        return ()
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command that prints it."""
+        return 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer as plain JSON values, with the names scripts rely on."""
+        from legroom import __version__
+
+        return {"legroom_version": __version__, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeseenProbe:
+    """Some probes of one kind."""
+
+    what: str
+    num_probes: tuple[int, int]
+    """At least and at most."""
+    seconds: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen(Answer):
+    """The probes a command would run."""
+
+    probes: list[ForeseenProbe]
+
+
+def foreseen_probe(what: str, num_probes: tuple[int, int], each_seconds: float) -> ForeseenProbe:
+    """So many probes of one kind, each of which takes so long."""
+    least, most = num_probes
+    return ForeseenProbe(what=what, num_probes=num_probes, seconds=(least * each_seconds, most * each_seconds))
+
+
+def typical_seconds(entries: Iterable[Any], kind: type, otherwise: float) -> float:
+    """Seconds that a request of that kind took before, in the middle."""
+    seconds = [entry.seconds for entry in entries if isinstance(entry.request, kind)]
+    return statistics.median(seconds) if seconds else otherwise
+
+
+def check_word(what: str, word: Any, known: Collection[Any]) -> None:
+    """Refuse a word that is not among those known.
+
+    >>> check_word("rule", "legroom", ("legroom", "thesis"))
+    """
+    if word not in known:
+        raise UsageError(f"There is no {what} {word!r}. Known: {', '.join(map(str, known))}")

@@ -1,0 +1,111 @@
+"""One loader in one race: its turns, timed, and the rate they come to."""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from legroom.job import Batch
+from legroom.questions.loading.child.lost_batch import workers_cpu
+from legroom.questions.loading.child.open_lane import OpenLane
+from legroom.questions.loading.child.worker_memory import worker_memory
+from legroom.questions.loading.records import LaneRate
+from legroom.training.data.batch import num_rows
+
+LONGEST_WINDOWS = 4
+"""A turn may take this many windows where batches are slow: at least as many batches as there are workers."""
+SHORT_EPOCHS = 2
+"""An epoch of up to so many windows is counted whole: workers idle at its end, so a turn with an end is slower."""
+FEWEST_BATCHES = 4
+"""Of a turn, unless they take too long: a time of two tells little on a busy machine."""
+
+
+class TimedLane:
+    """Nothing of the races before counts. `consume` is called with each batch: the step, or nothing."""
+
+    def __init__(self, lane: OpenLane, consume: Callable[[Batch], Any]) -> None:
+        self.lane, self.consume, self.clock = lane, consume, lane.clock
+        self.seconds: list[float] = []
+        """Of a batch, one value a turn."""
+        self.num_batches = 0
+        self.rows: list[int] = []
+        self.waited = self.main_cpu = self.main_thread = self.worker_cpu = self.turn_seconds = 0.0
+
+    def window(self, seconds: float, num_batches: int | None) -> None:
+        """One turn. It begins in the middle of a long run: where the last one ended."""
+        began = self.clock()
+        self.lane.board.go_on()
+        try:
+            for _ in range(self.lane.num_ahead()):
+                self.consume(self.lane.take())
+            self._time_turn(seconds, num_batches)
+        finally:
+            self.lane.rest()
+            self.turn_seconds += self.clock() - began
+
+    def _time_turn(self, seconds: float, num_batches: int | None) -> None:
+        self._finish_device()
+        main, thread, workers = time.process_time(), time.thread_time(), self._workers_cpu()
+        started = self.clock()
+        count, waited = 0, 0.0
+        while not self._is_over(self.clock() - started, seconds, count, num_batches):
+            asked = self.clock()
+            batch = self.lane.take()
+            waited += self.clock() - asked
+            self.rows.append(num_rows(batch))
+            self.consume(batch)
+            count += 1
+        self._finish_device()
+        self.lane.has_run = True
+        self.seconds.append((self.clock() - started) / count)
+        self.num_batches += count
+        self.waited += waited
+        self.main_cpu += time.process_time() - main
+        self.main_thread += time.thread_time() - thread
+        self.worker_cpu += max(0.0, self._workers_cpu() - workers)  # those that ended take theirs with them
+
+    def _is_over(self, elapsed: float, window: float, count: int, wanted: int | None) -> bool:
+        if wanted is not None:
+            return count >= wanted
+        if count >= 2 and elapsed > LONGEST_WINDOWS * window:
+            return True
+        if elapsed < window or count < FEWEST_BATCHES:
+            return False
+        epoch = self.lane.epoch_batches
+        is_short = 0 < epoch * elapsed <= SHORT_EPOCHS * window * count
+        # Workers finish in step with each other: only whole rounds of them are counted.
+        return count % (epoch if is_short else max(1, len(self.lane.processes))) == 0
+
+    def _workers_cpu(self) -> float:
+        return workers_cpu(self.lane.processes)
+
+    def _finish_device(self) -> None:
+        if self.lane.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def rate(self) -> LaneRate:
+        """All turns so far."""
+        lane, median, count = self.lane, statistics.median(self.seconds), self.num_batches
+        private, resident = worker_memory([process.pid for process in lane.processes])
+        lane.built.worker_bytes = max(lane.built.worker_bytes, private)
+        return LaneRate(
+            lane=lane.lane,
+            batch_seconds=self.seconds,
+            median_seconds=median,
+            spread=(max(self.seconds) - min(self.seconds)) / median,
+            num_batches=count,
+            samples_per_batch=statistics.mean(self.rows),
+            batch_bytes=lane.batch_bytes,
+            wait_seconds=self.waited / count,
+            main_cpu_seconds=self.main_cpu / count,
+            main_thread_seconds=self.main_thread / count,
+            worker_cpu_seconds=self.worker_cpu / count,
+            start_seconds=lane.start_seconds,
+            turn_seconds=self.turn_seconds,
+            num_processes=len(lane.processes),
+            worker_private_bytes=private,
+            worker_resident_bytes=resident,
+            repeats_samples=lane.repeats_samples,
+        )

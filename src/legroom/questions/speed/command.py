@@ -1,0 +1,33 @@
+"""Words of `legroom speed`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from legroom.cli import options
+from legroom.errors import UsageError
+
+
+def words(
+    batch_sizes: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,...", help="Sizes to time. (default: chosen from 1 to the largest that fits)"),
+    ] = None,
+    rule: Annotated[str, typer.Option(help="throughput; or utilisation: the smallest that keeps the device busy.")] = (
+        "throughput"
+    ),
+    share: Annotated[float, typer.Option(help="Of the best that the recommended batch must reach.")] = 0.9,
+    seconds: Annotated[float, typer.Option(help="Time for the repeats, all sizes together.")] = 15.0,
+    precision: options.Precision = None,
+) -> dict[str, Any]:
+    """Where does a larger batch stop paying? Is the device busy?"""
+    sizes = _sizes_of(batch_sizes)
+    return {"batch_sizes": sizes, "rule": rule, "share": share, "seconds": seconds, "precision": precision}
+
+
+def _sizes_of(words: str | None) -> list[int]:
+    """The sizes of `--batch-sizes 8,16,24`."""
+    try:
+        return [int(word) for word in words.split(",")] if words is not None else []
+    except ValueError:
+        raise UsageError(f"--batch-sizes {words} cannot be read. Write whole numbers with commas: 8,16,24") from None

@@ -1,0 +1,276 @@
+"""Where a larger batch stops paying, as a section: rate, time of an epoch and utilisation against the batch."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from legroom.questions.speed.advice import SpeedAnswer
+from legroom.reports.epochs import epoch_label, epoch_seconds
+from legroom.reports.figures import Axis, Column, Figure, Mark, Section, Series, Table
+from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
+from legroom.reports.views import View
+
+BATCH = Axis(label="batch size", log=True)
+
+
+def section(answer: SpeedAnswer, others: Sequence[SpeedAnswer] = ()) -> Section:
+    """The section; `others` were asked of other devices or precisions."""
+    every = [answer, *others]
+    return Section(
+        title="Where does a larger batch stop paying?",
+        summary=_summary(answer),
+        facts=list(speed_rows(answer)),
+        figures=[_rate(answer, others), _epoch(every), *_utilisation(every), *_memory(every), *_phases(answer)],
+        tables=[_points(answer)],
+    )
+
+
+def circumstances(answer: SpeedAnswer) -> tuple[object, ...]:
+    """What tells this answer from others of the same question."""
+    rule = [] if answer.rule == "throughput" else [answer.rule]
+    share = [] if answer.share == 0.9 else [f"{answer.share:g}"]
+    return answer.device, answer.precision, answer.machine, *rule, *share
+
+
+def _summary(answer: SpeedAnswer) -> str:
+    known = [*answer.points, *answer.predictions]  # an older answer may name a knee that the law alone foretold
+    knee = next((point for point in known if point["batch_size"] == answer.knee_batch_size), None)
+    share = "" if knee is None else f" ({knee['samples_per_second'] / answer.best_samples_per_second:.0%} of the best)"
+    if answer.rule == "utilisation":
+        share = ""
+    return (
+        f"From a batch of {answer.knee_batch_size:,} on{share}, a larger one hardly pays; the best timed was "
+        f"{answer.best_samples_per_second:,.0f} samples/s at {answer.best_batch_size:,}."
+    )
+
+
+def _rate(answer: SpeedAnswer, others: Sequence[SpeedAnswer]) -> Figure:
+    sizes = [point["batch_size"] for point in answer.predictions]
+    foretold = [point["samples_per_second"] for point in answer.predictions]
+    return Figure(
+        name="speed-rate",
+        title="Samples per second against batch size",
+        x=BATCH,
+        y=Axis(label="rate", unit="samples/s"),
+        series=[
+            *(_series(one, "samples_per_second", spread=True, alone=not others) for one in (answer, *others)),
+            *([Series(name="law", x=sizes, y=foretold, style="dashes")] if sizes else []),
+        ],
+        marks=[Mark(axis="x", value=answer.knee_batch_size, label=f"knee {answer.knee_batch_size:,}")],
+    )
+
+
+def _epoch(every: Sequence[SpeedAnswer]) -> Figure:
+    return Figure(
+        name="speed-epoch",
+        title=f"{epoch_label(every[0]).capitalize()} against batch size, loading left out",
+        x=BATCH,
+        y=Axis(label=epoch_label(every[0]), unit="seconds"),
+        series=[
+            Series(
+                name=_name(one) if len(every) > 1 else "steps",
+                x=[point["batch_size"] for point in one.points],
+                y=[epoch_seconds(one, point["samples_per_second"]) for point in one.points],
+            )
+            for one in every
+        ],
+        marks=[Mark(axis="x", value=every[0].knee_batch_size, label=f"knee {every[0].knee_batch_size:,}")],
+    )
+
+
+def _utilisation(every: Sequence[SpeedAnswer]) -> Iterable[Figure]:
+    """How busy the device was (the thesis' figure 3.2); absent where nobody could read it."""
+    names = {"utilisation": "device busy", "memory_utilisation": "its memory busy", "peak_share": "of peak FLOP/s"}
+    series = [
+        _series(one, key, name=name if len(every) == 1 else f"{name}, {_name(one)}")
+        for one in every
+        for key, name in names.items()
+        if any(point[key] is not None for point in one.points)
+    ]
+    if series:
+        yield Figure(
+            name="speed-utilisation",
+            title="Utilisation against batch size",
+            x=BATCH,
+            y=Axis(label="share", unit="share"),
+            series=series,
+        )
+
+
+def _memory(every: Sequence[SpeedAnswer]) -> Iterable[Figure]:
+    """What each size took (the thesis' figure 3.2); absent where nobody read it."""
+    series = [
+        Series(
+            name=_name(one) if len(every) > 1 else "peak",
+            x=[point["batch_size"] for point in one.points],
+            y=[point["peak_bytes"] or None for point in one.points],
+        )
+        for one in every
+        if any(point["peak_bytes"] for point in one.points)
+    ]
+    if series:
+        yield Figure(
+            name="speed-memory",
+            title="Memory against batch size, as timed",
+            x=BATCH,
+            y=Axis(label="peak", unit="bytes"),
+            series=series,
+        )
+
+
+def _phases(answer: SpeedAnswer) -> Iterable[Figure]:
+    seen = [point for point in answer.points if point["shares"]]
+    if seen:
+        sizes = [f"{point['batch_size']:,}" for point in seen]
+        yield Figure(
+            name="speed-phases",
+            title="Where a step's time goes",
+            x=Axis(label="batch size"),
+            y=Axis(label="share of the step", unit="share"),
+            series=[
+                Series(name=phase, x=sizes, y=[point["shares"].get(phase) for point in seen], style="bars")
+                for phase in seen[0]["shares"]
+            ],
+        )
+
+
+def _series(one: SpeedAnswer, key: str, *, name: str = "", spread: bool = False, alone: bool = True) -> Series:
+    return Series(
+        name=name or ("measured" if alone else _name(one)),
+        x=[point["batch_size"] for point in one.points],
+        y=[point[key] for point in one.points],
+        spread=[point["spread"] for point in one.points] if spread else [],
+    )
+
+
+def _name(one: SpeedAnswer) -> str:
+    return f"{one.device if one.device == 'cpu' else one.machine.rpartition(', ')[2]}, {one.precision}"
+
+
+def _points(answer: SpeedAnswer) -> Table:
+    """A row a size; what the device alone needs has a column where it was read."""
+    apart = any(point.get("device_seconds") for point in answer.points)
+    return Table(
+        name="speed-points",
+        title="Every size timed",
+        columns=[
+            Column(label="batch size"),
+            Column(label="step", unit="seconds"),
+            *([Column(label="device alone", unit="seconds")] if apart else []),
+            Column(label="samples/s", unit="samples/s"),
+            Column(label=epoch_label(answer), unit="seconds"),
+            Column(label="busy", unit="share"),
+            Column(label="memory", unit="bytes"),
+        ],
+        rows=[
+            [
+                point["batch_size"],
+                point["median_seconds"],
+                *([point.get("device_seconds")] if apart else []),
+                point["samples_per_second"],
+                epoch_seconds(answer, point["samples_per_second"]),
+                point["utilisation"],
+                point["peak_bytes"] or None,
+            ]
+            for point in answer.points
+        ],
+        chosen=[place for place, one in enumerate(answer.points) if one["batch_size"] == answer.knee_batch_size],
+    )
+
+
+PHASES = ("forward", "backward", "update")
+LEAST_MISSED = ("memory", "of peak", "F/B/U %", "J/sample", "busy", "law", "device")
+"""Columns that a narrow terminal goes without, the first of them first."""
+HEADS = ("batch", "step", "+-", "device", "samples/s", "busy", "memory", "of peak", "F/B/U %", "law", "J/sample")
+
+LITTLE = 0.005
+"""A size the law was fitted from lies on it, unless the host's pace, common to all sizes, stands in there."""
+
+
+def print_speed(console: Console, answer: SpeedAnswer) -> None:
+    """The knee, every size timed, and what the law says."""
+    print_title(console, answer, f"{answer.device}, {answer.precision}")
+    print_rows(console, speed_rows(answer))
+    console.print()
+    console.print(_table(answer, console.width))
+    print_remarks(console, answer)
+
+
+def speed_rows(answer: SpeedAnswer) -> Iterable[Row]:
+    """The answer in rows."""
+    low, high = answer.range
+    span = "" if low == high else f" ({low:,} to {high:,})"
+    yield "knee", f"{answer.knee_batch_size:,}{span}", answer.recommendations[0].because
+    yield "best", f"{answer.best_samples_per_second:,.0f} samples/s", f"at a batch of {answer.best_batch_size:,}"
+    yield "largest timed", f"{answer.largest_batch_size:,}", answer.largest_because
+    law = answer.law
+    if law.get("refused"):
+        yield "law", "none", f"four sizes foretell others badly, off by {law['worst_error']:.0%} at worst"
+        return
+    sizes = ", ".join(f"{size:,}" for size in law["sizes"])
+    error = "" if law["mean_error"] is None else f"; off by {law['mean_error']:.1%}, at worst {law['worst_error']:.1%}"
+    host = f"host {_time(law['host_seconds'])}, device's " if law.get("host_seconds") else ""
+    yield (
+        "law",
+        f"{host}floor {_time(law['floor_seconds'])}, bend at {law['bend']:,.0f}",
+        f"from {sizes}{error} at the others",
+    )
+
+
+def _table(answer: SpeedAnswer, width: int) -> Table:
+    """A row a size; figures that no size has, or the terminal has no room for, get no column."""
+    rows = [_cells(point, answer) for point in answer.points]
+    widths = {
+        head: max(len(head), *(len(row[head]) for row in rows)) for head in HEADS if any(row[head] for row in rows)
+    }
+    for head in LEAST_MISSED:
+        if sum(widths.values()) + 3 * len(widths) + 1 > width:
+            widths.pop(head, None)
+    heads = [head for head in HEADS if head in widths]
+    title = "steps: F forward, B backward, U update" if "F/B/U %" in heads else "steps"
+    table = Grid(*heads, title=title, title_justify="left")
+    for row in rows:
+        table.add_row(*(row[head] for head in heads))
+    return table
+
+
+def _cells(point: dict[str, Any], answer: SpeedAnswer) -> dict[str, str]:
+    size = point["batch_size"]
+    mark = " *" if size == answer.knee_batch_size else ""
+    shares = "/".join(f"{100 * point['shares'][phase]:.0f}" for phase in PHASES) if len(point["shares"]) == 3 else ""
+    joules = point["joules_per_sample"]
+    values = (
+        f"{size:,}{mark}",
+        _time(point["median_seconds"]),
+        f"{point['spread']:.0%}",
+        _time(point["device_seconds"]) if point.get("device_seconds") else "",
+        f"{point['samples_per_second']:,.0f}",
+        _share(point["utilisation"]),
+        _share(point["memory_utilisation"]),
+        _share(point["peak_share"], digits=1),
+        shares,
+        _law_cell(point),
+        "" if joules is None else f"{joules:.3g}",
+    )
+    return dict(zip(HEADS, values, strict=True))
+
+
+def _law_cell(point: dict[str, Any]) -> str:
+    """How far the law lies from the size; empty where there is no law."""
+    if point["predicted_seconds"] is None:
+        return ""
+    miss = point["predicted_seconds"] / point["median_seconds"] - 1
+    return "fitted" if point["in_law"] and abs(miss) < LITTLE else f"{miss:+.1%}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2f} ms" if seconds < 1 else f"{seconds:,.2f} s"
+
+
+def _share(value: float | None, digits: int = 0) -> str:
+    return "" if value is None else f"{value:.{digits}%}"
+
+
+VIEW = View(answer=SpeedAnswer, print=print_speed, section=section, circumstances=circumstances)

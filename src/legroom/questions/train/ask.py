@@ -1,0 +1,149 @@
+"""`legroom train`: run the job to its target."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from legroom.environments import Environment, allocator_environment, check_allocator, read_environment
+from legroom.errors import UsageError
+from legroom.host.target import choose_target
+from legroom.job import AnyJob, JobAddress, Settings, address_of
+from legroom.plan_file import Plan, read_plan
+from legroom.questions.train.advice import TrainAnswer, advise_train
+from legroom.questions.train.words import check_train_words
+from legroom.session import Run, Session, keep, open_session
+from legroom.setting_rules import lacks_to_train
+from legroom.training.records import CHECKPOINT_NAME, Train
+from legroom.training.schedule_text import check_schedule
+
+
+def train(
+    job: AnyJob = "digits",
+    *,
+    options: Mapping[str, str] | None = None,
+    device: str = "auto",
+    plan: Path | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    target: str | None = None,
+    num_steps: int | None = None,
+    max_seconds: float | None = None,
+    evaluate_steps: int | None = None,
+    patience: int | None = None,
+    watch: str = "loss",
+    tolerance: float = 0.0,
+    checkpoint_seconds: float = 60.0,
+    checkpoint_steps: int | None = None,
+    tensorboard: bool = False,
+    allocator: str | None = None,
+    compile: bool = False,
+    channels_last: bool = False,
+    fused: bool = False,
+    run: Run | None = None,
+    **named: Any,
+) -> TrainAnswer:
+    """Train to the target or to the end, with the job's own settings, a plan's on top of them, then those given here.
+
+    Any field of legroom.Settings may be given by name, as in train(job, batch_size=64, num_epochs=3);
+    `settings` takes the same as a mapping.
+    target: "score=0.97" or "loss=0.1" on the validation data; reaching it ends the run.
+    num_steps: length in updates, instead of epochs. max_seconds: budget of training and evaluating.
+    evaluate_steps: updates between evaluations; one an epoch where absent.
+    patience: evaluations without gain that end the run; watch: "loss" or "score"; tolerance: share it must gain by.
+    checkpoint_seconds, checkpoint_steps: how often to save. tensorboard: write its files too.
+    allocator: "expandable" or "default", on a GPU. compile, channels_last, fused: what makes steps faster.
+    run: where files go, and whether to resume: Run(out=..., resume=True).
+    """
+    more: dict[str, Any] = {
+        "num_steps": num_steps,
+        "max_seconds": max_seconds,
+        "evaluate_steps": evaluate_steps,
+        "patience": patience,
+        "watch": watch,
+        "tolerance": tolerance,
+        "checkpoint_seconds": checkpoint_seconds,
+        "checkpoint_steps": checkpoint_steps,
+        "tensorboard": tensorboard,
+        "allocator": allocator,
+        "compile": compile,
+        "channels_last": channels_last,
+        "fused": fused,
+    }
+    settings = {**(settings or {}), **named}
+    check_train_words(settings, more)
+    run = run or Run()
+    address = address_of(job, options)
+    more["device"] = choose_target(run.host, device).device
+    planned = _plan_for(address, Path(plan)) if plan else None
+    given = {**(_settings_of(planned) if planned else {}), **settings}
+    _check_settings(given)  # what is wrong is told before anything is started
+    more["target"] = _parse_target(target) if target else None
+    environment = _choose_environment(more, planned)
+    with open_session("train", address, run, environment) as session:
+        description = session.describe(run.seed)
+        chosen = asdict(Settings(**{**description.baseline, "seed": run.seed, **given}))
+        check_schedule(chosen["schedule"])
+        request = _request(session, run, chosen, more)
+        trained = session.measure(request)
+        return keep(session, advise_train(session.records, description, request, trained))
+
+
+def _check_settings(given: Mapping[str, Any]) -> None:
+    check_schedule(Settings(**given).schedule)
+    if wanted := lacks_to_train("num_devices", given.get("num_devices", 1)):
+        raise UsageError(f"num_devices is {given['num_devices']}; it must be {wanted}")
+
+
+def _choose_environment(more: dict[str, Any], planned: Plan | None) -> Environment:
+    """What the plan or the user's words change of the environment, noted among the words."""
+    more["allocator"] = more["allocator"] or (planned.value("allocator") if planned else None)
+    if more["allocator"] is not None:
+        check_allocator(more["allocator"], "--allocator")
+    variables = planned.value("environment") if planned else None
+    more["variables"] = read_environment(variables, "The plan's environment") if variables else {}
+    return {**allocator_environment(more["device"], more["allocator"]), **more["variables"]}
+
+
+def _request(session: Session, run: Run, settings: dict[str, Any], more: Mapping[str, Any]) -> Train:
+    """The run to ask for, with all that a checkpoint to resume from must agree with."""
+    folder, address = session.logbook.path.parent.resolve(), session.address
+    if run.resume and not (folder / CHECKPOINT_NAME).is_file():
+        run.tell(f"There is no checkpoint in {folder} to go on from, so the run begins anew")
+    identity = {
+        "job": address.text,
+        "options": dict(address.options),
+        "job's file": address.digest,
+        "settings": settings,
+        "length": more["num_steps"],
+    }
+    return Train(fresh=False, settings=settings, folder=str(folder), resume=run.resume, identity=identity, **more)
+
+
+def _plan_for(address: JobAddress, path: Path) -> Plan:
+    """The plan in the file, refused where it is another job's; the same file in another folder is the same job."""
+    plan = read_plan(path)
+    made_for = JobAddress(text=plan.job, options={name: str(value) for name, value in plan.options.items()})
+    if plan.job and not address.is_like(made_for):
+        raise UsageError(
+            f"{path} is a plan for {made_for.words}, and this run is of {address.words}. "
+            "Name the plan's job and options, or change them in the plan"
+        )
+    return plan
+
+
+def _settings_of(plan: Plan) -> dict[str, Any]:
+    """The settings that a plan names."""
+    known = {item.name for item in fields(Settings)}
+    return {item.name: item.value for item in plan.recommendations if item.name in known}
+
+
+def _parse_target(text: str) -> tuple[Literal["loss", "score"], float]:
+    name, _, word = text.partition("=")
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if name not in ("loss", "score") or not math.isfinite(value):
+        raise UsageError(f"The target {text!r} cannot be read. Write score=0.97 or loss=0.1")
+    return ("loss" if name == "loss" else "score"), value

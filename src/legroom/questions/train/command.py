@@ -1,0 +1,77 @@
+"""Words of `legroom train`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from legroom.cli import options
+
+SHARED = options.OF_JOBS
+
+
+def words(
+    plan: Annotated[Path | None, typer.Option(metavar="FILE", help="plan.toml whose settings to train with.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="NAME=VALUE", help="score=0.97 or loss=0.1 on the validation data: ends it.")
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Samples in one forward pass.")] = None,
+    accumulation_steps: Annotated[int | None, typer.Option(help="Forward passes joined into one update.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak rate.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="Such as cosine or polynomial:power=2.")] = None,
+    warmup_steps: Annotated[int | None, typer.Option(help="Updates over which the rate climbs to its peak.")] = None,
+    clip_norm: Annotated[float | None, typer.Option(help="Largest gradient norm let through.")] = None,
+    precision: options.Precision = None,
+    workers: Annotated[int | None, typer.Option(help="Loader processes.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the training data.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Length of the run in updates, instead of epochs.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0.1, help="Budget: seconds of training at most.")] = None,
+    evaluate_steps: Annotated[
+        int | None, typer.Option(min=1, help="Updates between evaluations. (default: one an epoch)")
+    ] = None,
+    patience: Annotated[int | None, typer.Option(min=1, help="Evaluations without gain that end the run.")] = None,
+    watch: Annotated[str, typer.Option(help="What must gain: loss or score.")] = "loss",
+    tolerance: Annotated[float, typer.Option(min=0.0, help="Share by which it must gain to count, as 0.01.")] = 0.0,
+    checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Seconds between checkpoints.")] = 60.0,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files too.")] = False,
+    allocator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="On a GPU: expandable segments, or torch's default, where memory says so. "
+            "(default: the plan's, else as your environment has it)",
+        ),
+    ] = None,
+    compile: Annotated[bool, typer.Option("--compile", help="Compile the loss with torch.compile.")] = False,
+    channels_last: Annotated[bool, typer.Option("--channels-last", help="Lay images out channels last.")] = False,
+    fused: Annotated[bool, typer.Option("--fused", help="Use the optimizer's fused form.")] = False,
+) -> dict[str, Any]:
+    """Train the job to its target, with its own settings or a plan's. Ctrl-C saves; --resume goes on."""
+    given = {
+        "batch_size": batch_size,
+        "accumulation_steps": accumulation_steps,
+        "learning_rate": learning_rate,
+        "schedule": schedule,
+        "warmup_steps": warmup_steps,
+        "clip_norm": clip_norm,
+        "precision": precision,
+        "num_workers": workers,
+        "num_epochs": epochs,
+    }
+    return {
+        "plan": plan,
+        "settings": {name: value for name, value in given.items() if value is not None},
+        "target": target,
+        "num_steps": steps,
+        "max_seconds": seconds,
+        "evaluate_steps": evaluate_steps,
+        "patience": patience,
+        "watch": watch,
+        "tolerance": tolerance,
+        "checkpoint_seconds": checkpoint_seconds,
+        "tensorboard": tensorboard,
+        "allocator": allocator,
+        "compile": compile,
+        "channels_last": channels_last,
+        "fused": fused,
+    }

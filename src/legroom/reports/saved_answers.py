@@ -1,0 +1,86 @@
+"""Answers kept beside the logbook, so that the report can be written again without measuring."""
+
+import datetime
+import functools
+import json
+import math
+import re
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from legroom.errors import UsageError
+from legroom.files import write_atomically, writing
+from legroom.questions.base import Answer
+from legroom.reports.views import to_json, view_of, views
+from legroom.texts import json_text
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+FOLDER_NAME = "answers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedAnswer:
+    """An answer as it was kept."""
+
+    question: str
+    answer: Answer
+    answered_at: str
+    legroom_version: str
+
+
+def save_answer(folder: Path, answer: Answer) -> None:
+    """Keep the answer; it replaces one to the same question in the same circumstances."""
+    view = view_of(answer)
+    assert view is not None, f"no question is answered by {type(answer).__name__}"
+    name = next(name for name, other in views().items() if other is view)
+    now = datetime.datetime.now(datetime.UTC).isoformat()
+    kept = {"question": name, "answered_at": now, **to_json(answer)}
+    words = [name, *map(str, view.circumstances(answer))]
+    with writing(folder / FOLDER_NAME):
+        (folder / FOLDER_NAME).mkdir(exist_ok=True)
+    file_name = re.sub(r"[^a-z0-9.]+", "-", "-".join(words).lower())
+    write_atomically(folder / FOLDER_NAME / f"{file_name}.json", json_text(kept))
+
+
+def read_answers(folder: Path) -> tuple[list[SavedAnswer], list[str]]:
+    """The answers kept in the folder, newest first, and sentences about files that hold none."""
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder {folder}. Name one that a legroom command wrote with --out")
+    found: list[SavedAnswer] = []
+    notes: list[str] = []
+    for path in sorted((folder / FOLDER_NAME).glob("*.json")):
+        try:
+            found.append(_read(json.loads(path.read_text())))
+        except (ValueError, KeyError, TypeError, OSError):
+            notes.append(f"{path.name} holds no answer that this version of legroom can read; ask the question again")
+    if not found:
+        inside = ", ".join(str(path.parent) for path in sorted(folder.glob(f"*/{FOLDER_NAME}")))
+        way = (
+            f", but in: {inside}. Name one of them"
+            if inside
+            else ". Name a folder that a legroom command wrote with --out"
+        )
+        raise UsageError(f"There is no answer in {folder}{way}")
+    return sorted(found, key=lambda saved: saved.answered_at, reverse=True), notes
+
+
+def _read(data: dict[str, Any]) -> SavedAnswer:
+    kind = views()[data["question"]].answer
+    # JSON has no word for NaN: a number that was none comes back as null.
+    lost = {item.name: math.nan for item in fields(kind) if item.type is float and data[item.name] is None}
+    return SavedAnswer(
+        question=data["question"],
+        answer=_reader(kind).validate_python({**data, **lost}),
+        answered_at=data["answered_at"],
+        legroom_version=data["legroom_version"],
+    )
+
+
+@functools.cache  # a reader takes 30 ms to make
+def _reader(kind: type[Answer]) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

@@ -1,0 +1,99 @@
+"""Feeds a run: groups of batches, an epoch at a time, entered at any place."""
+
+import itertools
+from collections.abc import Iterator, Sequence, Sized
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from legroom.errors import UsageError
+from legroom.job import Batch, Job, Settings
+from legroom.training.checkpoint import restore_chance
+from legroom.training.data.loader import end_workers, make_loader
+from legroom.training.data.order import EpochOrder, epoch_seed
+from legroom.training.data.worker_places import WorkerPlaces
+
+_ABANDONED: list[Any] = []
+"""Iterators whose collection would wait for their processes."""
+
+
+class Feed:
+    """The training batches of a run, `accumulation_steps` of them for an update."""
+
+    def __init__(self, job: Job, dataset: Any, settings: Settings, device: torch.device) -> None:
+        self.settings = settings
+        self.generator = torch.Generator()
+        ordered = job.loader is None and not isinstance(dataset, IterableDataset)
+        if ordered and len(dataset) < settings.batch_size:
+            raise UsageError(
+                f"The training data has {len(dataset):,} samples, fewer than one batch of {settings.batch_size:,}. "
+                f"Use a batch of at most {len(dataset):,}"
+            )
+        self.order = EpochOrder(len(dataset), settings.seed) if ordered else None
+        self.loader: Any = make_loader(
+            job, dataset, settings, train=True, device=device, sampler=self.order, generator=self.generator
+        )
+        self.places: WorkerPlaces | None = None
+        if ordered and settings.num_workers:
+            assert isinstance(self.loader, DataLoader)
+            self.places = WorkerPlaces(settings.num_workers, self.loader.worker_init_fn)
+            self.loader.worker_init_fn = self.places
+        self.num_batches = self._count(job)
+
+    def _count(self, job: Job) -> int | None:
+        """Batches of an epoch; None where nobody knows before it has been read."""
+        try:
+            return len(self.loader) if isinstance(self.loader, Sized) else None
+        except TypeError:  # torch's loader over iterable data without a length
+            return job.num_samples // self.settings.batch_size if job.num_samples else None
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """Updates of an epoch; the last may join fewer batches."""
+        return None if self.num_batches is None else -(-self.num_batches // self.settings.accumulation_steps)
+
+    def groups(self, epoch: int, position: int, chance: Any = None) -> Iterator[list[Batch]]:
+        """Groups of that epoch from the batch at `position` on.
+
+        Where the order is ours, the batches before are not built. Else they are read and thrown away, with chance as it
+        was when the epoch began.
+        """
+        self.generator.manual_seed(epoch_seed(self.settings.seed, epoch))
+        if self.order is not None:
+            self.order.enter(epoch, position * self.settings.batch_size)
+            position = 0
+        elif position and chance is not None:
+            restore_chance(chance)
+        iterator = iter(self.loader)
+        for _ in range(position):
+            next(iterator, None)
+        return self._grouped(iterator)
+
+    def _grouped(self, batches: Iterator[Batch]) -> Iterator[list[Batch]]:
+        while group := list(itertools.islice(batches, self.settings.accumulation_steps)):
+            yield group
+
+    def samples(self, epoch: int, position: int) -> list[int]:
+        """Indices of the group at `position`; empty where the order is not ours."""
+        if self.order is None:
+            return []
+        size = self.settings.batch_size
+        order = EpochOrder(self.order.num_samples, self.settings.seed)
+        order.enter(epoch, position * size)
+        return list(itertools.islice(order, size * self.settings.accumulation_steps))
+
+    def stuck_sample(self, samples: Sequence[int]) -> int | None:
+        """The sample of these that a loader process is at; None where there is no such process, or it hears nothing."""
+        iterator = getattr(self.loader, "_iterator", None)
+        if self.places is None or iterator is None:
+            return None
+        return self.places.among(samples, iterator._workers)
+
+    def abandon(self) -> None:
+        """Leave the loader processes to the end of this one: to end those that hang takes 5 s each."""
+        _ABANDONED.append(getattr(self.loader, "_iterator", None))
+
+    def close(self) -> None:
+        """End loader processes."""
+        end_workers(getattr(self.loader, "_iterator", None))

@@ -1,0 +1,122 @@
+"""Training a job: what is asked of a run and what came of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from legroom.environments import Allocator, Environment, allocator_environment
+from legroom.requests import Request
+
+CHECKPOINT_NAME = "checkpoint.pt"
+
+Reason = Literal["finished", "target", "patience", "budget", "interrupted", "diverged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Train(Request["Trained"]):
+    """Ask for a run to its target, or to its end."""
+
+    kind: Literal["train"] = "train"
+    fresh: bool = True
+    """Whether it needs a process that has run nothing before, as trials that are compared do."""
+    device: str
+    settings: Mapping[str, Any]
+    """The whole of `Settings`."""
+    num_steps: int | None = None
+    """Length of the run in updates; None takes the settings' epochs."""
+    max_seconds: float | None = None
+    target: tuple[Literal["loss", "score"], float] | None = None
+    """What to reach on the validation data; reaching it ends the run."""
+    evaluate_steps: int | None = None
+    """Updates between evaluations; None evaluates after every epoch."""
+    patience: int | None = None
+    """Evaluations without gain that end the run."""
+    watch: Literal["loss", "score"] = "loss"
+    """What must gain."""
+    tolerance: float = 0.0
+    """Share by which it must gain to count."""
+    allocator: Allocator | None = None
+    """Of a GPU's memory; None leaves it as the user's environment has it."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the environment, as a plan names them."""
+    compile: bool = False
+    channels_last: bool = False
+    fused: bool = False
+    folder: str | None = None
+    """Where metrics and checkpoints go; None keeps neither."""
+    resume: bool = False
+    checkpoint_seconds: float = 60.0
+    """Time between checkpoints; each evaluation leaves one too."""
+    checkpoint_steps: int | None = None
+    """Updates between checkpoints, besides."""
+    tensorboard: bool = False
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    """What the run is of: a checkpoint that differs in it is refused."""
+
+    @property
+    def interruptible(self) -> bool:
+        """An interrupt lets it save and report before it ends."""
+        return True
+
+    @property
+    def environment(self) -> Environment:
+        """Variables of the process that trains."""
+        return {**allocator_environment(self.device, self.allocator), **self.variables}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """What one pass over the validation data gave, and when."""
+
+    step: int
+    epoch: float
+    seconds: float
+    """Since training began, earlier parts of a resumed run included."""
+    loss: float | None
+    score: float | None
+    train_loss: float | None
+    """Mean over the updates since the evaluation before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """What came of a run."""
+
+    kind: Literal["trained"] = "trained"
+    stopped_because: Reason
+    num_steps: int
+    num_epochs: float
+    num_samples: int
+    seconds: float
+    """Training and evaluating, start-up left out."""
+    samples_per_second: float
+    """While training, evaluation left out."""
+    data_wait_share: float
+    """Share of training time spent waiting for batches."""
+    evaluations: list[Evaluated]
+    last_loss: float | None
+    """Of the last update."""
+    learning_rate: float
+    """Of the first parameter group at the last update."""
+    goal: Literal["max", "min"] | None
+    """Whether a higher or a lower score is better; None without one."""
+    chance: float | None = None
+    """The score of a model that learned nothing, where the job says so."""
+    resumed_from: int | None = None
+    """The update a checkpoint let it go on from."""
+    checkpoint: str | None = None
+    checkpoint_step: int | None = None
+    """The update after which the last good checkpoint was written."""
+    stuck_at: str | None = None
+    """What an interrupted run was at, where that did not end by itself and was broken off."""
+    curve: Mapping[str, list[int | float]] = field(default_factory=dict)
+    """Points evenly over the updates, by column: `step`, `seconds`, mean `loss` since the point before, `rate`."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def last_words(self) -> str:
+        """Where a run hung, and what it could save."""
+        if self.stuck_at is None:
+            return ""
+        saved = f". All up to update {self.checkpoint_step:,} is saved; --resume goes on" if self.checkpoint else ""
+        return f". It was {self.stuck_at}{saved}"

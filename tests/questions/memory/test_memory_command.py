@@ -1,0 +1,175 @@
+"""`legroom memory` and `legroom plan` as a user runs them, on real processes."""
+
+import json
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from legroom.engines.local import LocalEngine
+from legroom.host.process_memory import resident_bytes, tree_bytes, tree_of
+from legroom.job import address_of
+from legroom.questions.memory.records import StepPeaks
+
+JOBS = Path(__file__).parents[2] / "jobs"
+EXAMPLES = Path(__file__).parents[3] / "examples"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+CONTRACT = sorted(path.stem for path in JOBS.glob("*.py") if path.stem not in ("conftest", "__init__"))
+MEMORY_KEYS = {
+    "legroom_version", "job", "machine", "seconds", "notes", "not_measured", "max_batch_size", "data_limit",
+    "eval_batch_size", "range", "bytes_per_sample", "fixed_bytes", "verified", "estimate", "num_ooms", "probes",
+    "micro_batch_size", "accumulation_steps", "settings",
+}  # fmt: skip
+PLAN_KEYS = {
+    "batch_size", "accumulation_steps", "num_workers", "prefetch_factor", "learning_rate", "warmup_steps", "schedule",
+    "num_steps", "num_epochs", "num_devices", "precision", "settings", "goal", "predicted_seconds", "predicted_range",
+    "baseline_seconds", "recommendations",
+}  # fmt: skip
+
+
+def fits(address, batch_size, budget):
+    """The test's own truth: five steps and an evaluation pass in a fresh process stay inside the budget."""
+    worker = LocalEngine().start(address, {})
+    try:
+        request = StepPeaks(device="cpu", batch_size=batch_size, num_steps=5, proof=True, num_workers=0)
+        return worker.ask(request).training_bytes() <= budget
+    finally:
+        worker.close()
+
+
+def test_the_proved_batch_is_within_ten_percent_of_the_largest_by_bisection(legroom):
+    budget = 600 * 2**20
+    ran = legroom("memory", "digits", "--device", "cpu", "--memory", "600MiB", "--json")
+    found = ran.json["max_batch_size"]
+    address = address_of("digits")
+    low, high = int(found * 0.9), int(found / 0.9) + 1
+    assert fits(address, low, budget), "the largest batch is below what was proved"
+    assert not fits(address, high, budget), f"{found} was proved, but even {high} fits"
+
+
+def peak_of_training(tmp_path, *words):
+    """Bytes of the process tree that `legroom train` takes, seen from outside; and of the training process alone."""
+    command = [sys.executable, "-m", "legroom", "train", *map(str, words), "--out", tmp_path / "run"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as running:
+        together = alone = 0
+        while running.poll() is None:
+            pids = tree_of(running.pid)[1:]  # without the process that only asks
+            together = max(together, tree_bytes(pids))
+            alone = max([alone, *(resident_bytes(pid) for pid in pids)])
+            time.sleep(0.02)
+        assert running.returncode == 0, running.stderr.read()
+    return together, alone
+
+
+def test_a_proof_sees_what_training_takes_with_its_loader_processes_and_evaluations(tmp_path):
+    job = f"{BENCHMARKS / 'mnist_like.py'}:job"
+    worker = LocalEngine().start(address_of(job), {})
+    try:
+        proof = worker.ask(StepPeaks(device="cpu", batch_size=1024, num_steps=5, proof=True, num_workers=2))
+    finally:
+        worker.close()
+    together, alone = peak_of_training(tmp_path, job, "--device", "cpu", "--batch-size", 1024, "--steps", 30)
+    # On busy cores a run took over 2 % more than its proof at worst, on quiet ones 5 to 11 % less. The 10 % here hide
+    # that: what the proof must hold is benchmarks/host_memory.py's to show.
+    assert max(together, alone) <= 1.1 * (proof.training_bytes() + proof.spare_bytes)
+    assert proof.training_bytes() <= 1.25 * max(together, alone)  # who looks from outside misses moments
+    assert proof.loader_bytes > 2**24
+    assert {"data", "forward", "backward", "update", "evaluation"} <= set(proof.phase_bytes)
+
+
+def test_memory_that_grows_with_every_step_is_told_and_nothing_is_called_proved(legroom):
+    job = f"{JOBS / 'bad/hungry_loader.py'}:leaking"
+    answer = legroom("memory", job, "--device", "cpu", "--memory", "600MiB", "--json").json
+    assert not answer["verified"]
+    assert any("grew by 4.0 MiB with every step" in note for note in answer["notes"])
+
+
+def test_one_json_object_with_the_promised_names(legroom):
+    ran = legroom("memory", "digits", "--device", "cpu", "--memory", "500MiB", "--json", "--effective-batch", "100000")
+    assert ran.code == 0, ran.stderr
+    answer = ran.json
+    assert set(answer) >= MEMORY_KEYS
+    assert answer["verified"]
+    assert not answer["estimate"]
+    assert answer["data_limit"] == 1437
+    assert answer["range"][0] <= answer["max_batch_size"] <= answer["range"][1]
+    assert answer["micro_batch_size"] * answer["accumulation_steps"] >= 100_000
+    assert all(probe["num_repeats"] >= 3 for probe in answer["probes"])
+    assert ran.stderr == ""
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_every_kind_of_job_answers_memory(legroom, name):
+    ran = legroom("memory", f"{JOBS / name}.py:job", "--device", "cpu", "--json")
+    assert ran.code == 0, ran.stderr
+    assert ran.json["max_batch_size"] >= 2
+    assert ran.json["verified"]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+def test_every_example_runs(legroom, name):
+    ran = legroom("memory", f"{EXAMPLES / name}.py:job", "--device", "cpu", "--json")
+    assert ran.code == 0, ran.stderr
+
+
+def test_uneven_samples_are_answered_for_the_worst_batch_with_the_typical_beside_it(legroom):
+    answer = legroom("memory", f"{JOBS / 'uneven.py'}:job", "--device", "cpu", "--memory", "700MiB", "--json").json
+    assert answer["typical_batch_size"] > 1.2 * answer["max_batch_size"]
+    assert any("Samples differ in size" in note for note in answer["notes"])
+
+
+def test_plan_writes_a_plan_people_can_read(legroom, tmp_path):
+    ran = legroom("plan", "digits", "--device", "cpu", "--out", tmp_path / "o", "--json")
+    assert ran.code == 0, ran.stderr
+    assert set(ran.json) >= PLAN_KEYS
+    plan = tomllib.loads((tmp_path / "o" / "plan.toml").read_text())
+    assert plan["batch_size"]["value"] == ran.json["batch_size"] == 32
+    assert "not measured" in plan["learning_rate"]["because"]
+    again = legroom("plan", "digits", "--device", "cpu", "--out", tmp_path / "o", "--json", "--resume")
+    assert again.json["settings"] == ran.json["settings"]
+    assert again.json["seconds"] == 0, "something was measured again"
+
+
+@pytest.mark.parametrize("name", ["lightning_job", "transformers_job", "gan", "carried_state"])
+def test_every_kind_of_job_gets_a_plan_for_a_card_that_is_not_here(legroom, name):
+    ran = legroom("plan", f"{JOBS / name}.py:job", "--card", "t4-16gb", "--json")
+    assert ran.code == 0, ran.stderr
+    evidence = {item["name"]: item["evidence"] for item in ran.json["recommendations"]}
+    assert evidence["batch_size"] == ["traced_memory"]
+
+
+def test_a_plan_splits_a_batch_that_does_not_fit(legroom, tmp_path):
+    job = tmp_path / "wide.py"
+    job.write_text(
+        "import legroom, dataclasses\nfrom legroom.workloads.digits import job as digits\n"
+        "def job():\n    return dataclasses.replace(digits(1024), baseline=legroom.Settings(batch_size=1400))\n"
+    )
+    answer = legroom("plan", f"{job}:job", "--device", "cpu", "--memory", "700MiB", "--json").json
+    assert answer["accumulation_steps"] > 1
+    assert answer["batch_size"] * answer["accumulation_steps"] >= 1400
+
+
+def test_dry_run_lists_probes_and_runs_none(legroom, tmp_path):
+    ran = legroom("memory", "digits", "--dry-run", "--json")
+    assert len(ran.json["probes"]) == 3
+    assert not (tmp_path / "legroom-out").exists()
+
+
+def test_machine_and_jobs_answer(legroom):
+    machine = legroom("machine", "--device", "cpu", "--json").json
+    assert machine["host"]["num_cores"] >= 1
+    assert machine["speeds"]["cpu"]["copy_bytes_per_second"]["median"] > 1e8
+    jobs = legroom("jobs", "--json").json["jobs"]
+    assert jobs[0]["name"] == "digits"
+    assert jobs[0]["options"]["hidden"] == "128"
+
+
+def test_the_terminal_output_names_the_answer(legroom):
+    ran = legroom("memory", "digits", "--device", "cpu", "--memory", "500MiB")
+    assert "largest training batch" in ran.stdout
+    assert "in a fresh process" in ran.stdout
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(ran.stdout)

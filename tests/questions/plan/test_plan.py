@@ -1,0 +1,335 @@
+"""Plans: what is written is read back, hand-made changes count, and mistakes are named."""
+
+import io
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from legroom import api
+from legroom.errors import CannotWrite, UsageError
+from legroom.job import Settings
+from legroom.plan_file import Plan, read_plan, write_plan
+from legroom.questions.base import Recommendation
+from legroom.questions.memory.records import StepPeaks
+from legroom.questions.plan.view import print_plan
+from legroom.questions.plan.view import section as plan_section
+from legroom.reports.page import gather_page
+from legroom.reports.saved_answers import save_answer
+from legroom.testing import FakeLoaders, FakeMachine, FakeSteps
+from legroom.training.records import Train
+
+SETTINGS = Settings(batch_size=48, accumulation_steps=2, learning_rate=0.3, clip_norm=1.5, seed=7)
+NAMES = ("batch_size", "accumulation_steps", "learning_rate", "clip_norm", "seed")
+
+
+def make_plan():
+    items = [
+        Recommendation(name=name, value=getattr(SETTINGS, name), range=(1, 99), because="measured", evidence=["x"])
+        for name in NAMES
+    ]
+    items.append(Recommendation(name="allocator", value="default", range=None, because="proved", evidence=["x"]))
+    return Plan(
+        job="digits", options={"hidden": "32"}, machine="m", goal="time", settings=SETTINGS, recommendations=items
+    )
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path):
+    write_plan(make_plan(), tmp_path / "plan.toml")
+    read = read_plan(tmp_path / "plan.toml")
+    assert read == make_plan()
+
+
+def test_a_value_changed_by_hand_counts(tmp_path):
+    path = tmp_path / "plan.toml"
+    write_plan(make_plan(), path)
+    path.write_text(path.read_text().replace("value = 48", "value = 64"))
+    assert read_plan(path).settings.batch_size == 64
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            ("[batch_size]", "[batchsize]"),
+            r"line 11 has a table \[batchsize\] that no plan has. Close to it: batch_size",
+        ),
+        (
+            ("[batch_size]", "[[batch_size]]"),
+            r"line 11: batch_size is no table. Write \[batch_size\] and below it value",
+        ),
+        (("value = 48", 'value = "many"'), r"line 12: batch_size is 'many'; it must be a whole number of at least 1"),
+        (("value = 48", "value = true"), "line 12: batch_size is True; it must be a whole number"),
+        (("value = 48", "values = 48"), r"line 12: \[batch_size\] has a key 'values' that no plan has. Known: value"),
+        (("value = 48\n", ""), r"line 11: \[batch_size\] has no value"),
+        (("value = 48", "value = "), "is no TOML"),
+        (("value = 48", "value = [48]"), r"value of \[batch_size\] is \[48\]; it must be one value"),
+        (("value = 0.3", "value = -0.3"), "learning_rate is -0.3; it must be a positive number"),
+        (("value = 0.3", "value = nan"), "learning_rate is nan; it must be a positive number"),
+        (('value = "default"', 'value = "fast"'), r"line \d+: allocator is 'fast'; it must be expandable or default"),
+        (('goal = "time"', 'gaol = "time"'), r"line 4 has a key 'gaol' that no plan has. Close to it: goal"),
+        (('goal = "time"', "goal = 3"), "line 4: goal is 3; it must be text in quotes"),
+        (('goal = "time"', "num_workers = 2"), r"line 4: num_workers is no table. Write \[num_workers\] and"),
+        (("[batch_size]", "[num_workers]\nvalue = 100000\n\n[batch_size]"), "num_workers is 100000; .* from 0 to"),
+        (("[batch_size]", "[num_devices]\nvalue = 8\n\n[batch_size]"), "num_devices is 8; .* several devices yet"),
+        (("[batch_size]", '[schedule]\nvalue = "cosin"\n\n[batch_size]'), r"line 12: 'cosin' is no schedule"),
+        (
+            ("[batch_size]", '[environment]\nvalue = "LD_PRELOAD=x.so"\n\n[batch_size]'),
+            "environment is 'LD_PRELOAD=x.so'",
+        ),
+        (
+            ("[batch_size]", "[environment]\nvalue = 2\n\n[batch_size]"),
+            "environment is 2; it must be words such as OMP_",
+        ),
+        (("range = [1, 99]", "range = 1"), "it must be a list of two numbers"),
+    ],
+)
+def test_mistakes_in_a_plan_are_named(tmp_path, change, words):
+    path = tmp_path / "plan.toml"
+    write_plan(make_plan(), path)
+    path.write_text(path.read_text().replace(*change))
+    with pytest.raises(UsageError, match=words):
+        read_plan(path)
+
+
+@pytest.mark.parametrize("content", [b"", b'job = "digits"\n', b"# nothing yet\n"])
+def test_a_plan_that_names_no_setting_is_refused(tmp_path, content):
+    (tmp_path / "plan.toml").write_bytes(content)
+    with pytest.raises(UsageError, match=r"plan\.toml names no setting"):
+        read_plan(tmp_path / "plan.toml")
+
+
+def test_a_folder_in_place_of_a_plan_is_answered_with_the_file_in_it(tmp_path):
+    with pytest.raises(UsageError, match=r"is a folder. Name the file in it: .*plan\.toml"):
+        read_plan(tmp_path)
+
+
+def test_a_file_that_is_no_text_is_no_plan(tmp_path):
+    (tmp_path / "plan.toml").write_bytes(b"\xff\xfe\x00PK")
+    with pytest.raises(UsageError, match="is no text"):
+        read_plan(tmp_path / "plan.toml")
+
+
+def test_a_plan_for_several_devices_keeps_to_the_one_that_is_trained_on(tmp_path):
+    class TwoDevices(FakeMachine):
+        def _description(self):
+            described = super()._description()
+            return replace(described, baseline={**described.baseline, "num_devices": 2})
+
+    answer = ask_plan(tmp_path, TwoDevices())
+    assert answer.num_devices == read_plan(Path(answer.plan_path)).settings.num_devices == 1
+    assert "the job's own is 2" in item(answer, "num_devices").because
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("batch_size", True), ("num_workers", 100_000), ("seed", 0.5), ("clip_norm", "1"), ("schedule", 3)],
+)
+def test_settings_in_code_obey_the_same_rules(name, value):
+    with pytest.raises(UsageError, match=rf"Settings.{name} is {value!r}; it must be"):
+        Settings(**{name: value})
+
+
+def test_a_missing_plan_is_named(tmp_path):
+    with pytest.raises(UsageError, match="legroom plan writes one"):
+        read_plan(tmp_path / "plan.toml")
+
+
+def test_a_plan_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "plan.toml"
+    write_plan(make_plan(), path)
+    before = path.read_text()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(CannotWrite, match=r"Cannot write .*plan.toml: disk full"):
+        write_plan(make_plan(), path)
+    assert path.read_text() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["plan.toml"]
+
+
+# --- the question: answers that lie in the folder, and a proof that is bounded by what could pay --------------------
+
+
+def ask_plan(out, machine, **more):
+    return api.plan("digits", device="cpu", run=api.Run(out=out, engine=machine), **more)
+
+
+def item(answer, name):
+    return next(found for found in answer.recommendations if found.name == name)
+
+
+def sizes_run(machine):
+    """Batch sizes at which memory was measured or proved."""
+    return [request.batch_size for request in machine.asked if isinstance(request, StepPeaks)]
+
+
+def machine_of(**planted):
+    """A machine whose knee lies far above the job's own batch of 32, with slow samples."""
+    steps = FakeSteps(seconds=lambda size: 0.01 + 0.0001 * size)
+    return FakeMachine(steps=steps, loaders=FakeLoaders(num_cores=4), num_samples=60_000, **planted)
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """The machine and the answers to speed and loading in the folder that a plan will be asked in."""
+    machine = machine_of(bytes_per_sample=1e4)
+    run = api.Run(out=tmp_path, engine=machine)
+    return machine, api.speed("digits", device="cpu", run=run), api.loading("digits", device="cpu", run=run)
+
+
+def test_a_plan_recommends_the_knee_and_the_workers_that_were_found(tmp_path, asked):
+    machine, speed, loading = asked
+    answer = ask_plan(tmp_path, machine)
+    assert answer.batch_size == speed.knee_batch_size > 32
+    assert (answer.num_workers, answer.prefetch_factor) == (loading.num_workers, loading.prefetch_factor)
+    assert set(item(answer, "batch_size").evidence) == {"step_times", "step_peaks"}
+    assert item(answer, "num_workers").evidence == ["loader_rates"]
+    assert "at a batch of 32" in item(answer, "num_workers").because
+    assert any("which rate suits" in note and "0.001" in note for note in answer.notes)
+    assert not any("how fast samples are loaded" in what for what in answer.not_measured)
+    assert read_plan(Path(answer.plan_path)).settings.batch_size == speed.knee_batch_size
+
+
+def test_no_batch_above_the_fastest_one_timed_is_proved(tmp_path, asked):
+    machine, speed, _ = asked
+    answer = ask_plan(tmp_path, machine)
+    assert max(sizes_run(machine)) <= speed.best_batch_size
+    bound = f"Batches above {speed.best_batch_size:,} were not tried"
+    assert any(bound in note and "none was faster" in note for note in answer.notes)
+
+
+def test_where_nothing_was_timed_the_proof_ends_at_a_multiple_of_the_jobs_own_batch(tmp_path):
+    machine = machine_of(bytes_per_sample=1e4)
+    answer = ask_plan(tmp_path, machine)
+    assert max(sizes_run(machine)) == 16 * 32
+    assert answer.batch_size == 32
+    assert any("Batches above 512 were not tried: that is 16 times the job's own" in note for note in answer.notes)
+    assert "legroom speed" in item(answer, "batch_size").because
+
+
+def test_what_memory_proved_caps_the_knee(tmp_path):
+    machine = machine_of(bytes_per_sample=4e6)
+    api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine))
+    answer = ask_plan(tmp_path, machine, memory="700MB")
+    assert 32 < answer.batch_size == item(answer, "max_batch_size").value <= 100
+    assert "the most proved to fit" in item(answer, "batch_size").because
+    assert not any("were not tried" in note for note in answer.notes)
+
+
+def test_a_memory_answer_in_the_folder_is_not_proved_again(tmp_path):
+    machine = machine_of(bytes_per_sample=4e6)
+    run = api.Run(out=tmp_path, engine=machine)
+    found = api.memory("digits", device="cpu", memory="700MB", run=run)
+    num_asked = len(sizes_run(machine))
+    answer = ask_plan(tmp_path, machine, memory="700MB")
+    assert len(sizes_run(machine)) == num_asked
+    assert item(answer, "max_batch_size").value == found.max_batch_size
+    ask_plan(tmp_path, machine, memory="600MB")
+    assert len(sizes_run(machine)) > num_asked
+
+
+@pytest.mark.parametrize("changed", [{"precision": "bf16"}, {"device": "cuda", "memory": "1GiB"}])
+def test_answers_of_another_device_or_precision_are_left_alone(tmp_path, asked, changed):
+    machine, _, _ = asked
+    answer = api.plan("digits", run=api.Run(out=tmp_path, engine=machine), **{"device": "cpu", **changed})
+    assert answer.batch_size == 32
+    assert item(answer, "num_workers").evidence == []
+
+
+def test_answers_from_before_the_jobs_file_changed_are_told_and_left_alone(tmp_path):
+    job, machine = tmp_path / "mine.py", machine_of(bytes_per_sample=1e4)
+    job.write_text("old = 1")
+    run = api.Run(out=tmp_path / "out", engine=machine)
+    api.speed(f"{job}:job", device="cpu", run=run)
+    job.write_text("new = 2")
+    answer = api.plan(f"{job}:job", device="cpu", run=run)
+    assert answer.batch_size == 32
+    assert any("speed" in note and "before the job's file changed" in note for note in answer.notes)
+
+
+def test_passes_are_proved_with_the_gradients_that_are_held_between_them(tmp_path):
+    machine = FakeMachine(bytes_per_sample=40e6, fixed_bytes=300e6, gradient_bytes=200e6)
+    answer = ask_plan(tmp_path, machine, memory="1GB")
+    assert answer.batch_size * answer.accumulation_steps >= 32
+    assert machine.peak_bytes(answer.batch_size) + 200e6 <= 1e9
+    assert any(request.accumulation_steps > 1 for request in machine.asked if isinstance(request, StepPeaks))
+
+
+def test_a_job_with_its_own_step_is_not_told_to_accumulate(tmp_path):
+    class OwnStep(FakeMachine):
+        def _description(self):
+            return replace(super()._description(), own_step=True)
+
+    answer = ask_plan(tmp_path, OwnStep(bytes_per_sample=40e6), memory="1GB")
+    assert (answer.batch_size, answer.accumulation_steps) == (item(answer, "max_batch_size").value, 1)
+    assert "its own step" in item(answer, "batch_size").because
+
+
+def test_an_epoch_keeps_ten_updates_however_large_the_knee(tmp_path):
+    machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 0.01 + 1e-5 * size), num_samples=1000)
+    knee = api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine)).knee_batch_size
+    answer = ask_plan(tmp_path, machine)
+    assert knee > answer.batch_size == 100
+    assert "a tenth of the data set" in item(answer, "batch_size").because
+
+
+def test_a_larger_batch_that_may_not_pay_is_not_recommended(tmp_path, asked):
+    machine, speed, _ = asked
+    save_answer(tmp_path, replace(speed, range=(24, 512)))
+    answer = ask_plan(tmp_path, machine)
+    assert answer.batch_size == 32
+    assert "a knee from 24 to 512" in item(answer, "batch_size").because
+
+
+def test_a_batch_already_past_the_knee_is_kept(tmp_path):
+    machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 0.0001 * size))
+    api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine))
+    answer = ask_plan(tmp_path, machine)
+    assert (answer.batch_size, answer.accumulation_steps) == (32, 1)
+    assert "already past the knee" in item(answer, "batch_size").because
+
+
+def test_a_plan_does_not_pass_its_bounded_proof_off_as_the_largest_batch(tmp_path, asked):
+    machine, _, _ = asked
+    ask_plan(tmp_path, machine)
+    assert [part.question for part in gather_page(tmp_path).sections] == ["plan", "speed", "loading"]
+
+
+def test_the_page_says_when_an_answer_is_newer_than_the_plan(tmp_path):
+    machine = machine_of(bytes_per_sample=1e4)
+    ask_plan(tmp_path, machine)
+    assert "made before" not in gather_page(tmp_path).sections[0].section.summary
+    api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine))
+    assert "It was made before the answer to speed below" in gather_page(tmp_path).sections[0].section.summary
+    ask_plan(tmp_path, machine)
+    assert "made before" not in gather_page(tmp_path).sections[0].section.summary
+
+
+def test_a_terminal_tells_what_was_not_measured_in_one_line(tmp_path):
+    answer = ask_plan(tmp_path, machine_of(bytes_per_sample=1e4))
+    said = io.StringIO()
+    print_plan(Console(file=said, width=400), answer)
+    lines = said.getvalue().splitlines()
+    assert [line for line in lines if "not measured" in line.lower()] == [
+        line for line in lines if line.startswith("Kept as the job has them, not measured: ")
+    ]
+    assert sum("learning_rate" in line for line in lines) == 1
+    (table,) = plan_section(answer).tables
+    assert [row[0] for row in table.rows if "not measured" in row[3]] == ["the rest"]
+
+
+def test_variables_that_paid_reach_the_run_through_the_plan_alone(tmp_path):
+    steps = FakeSteps(seconds=lambda size: 0.01 + 0.0001 * size, setting_factors={"OMP_WAIT_POLICY": 0.5})
+    machine = FakeMachine(steps=steps, bytes_per_sample=1e4)
+    run = api.Run(out=tmp_path, engine=machine)
+    api.speed("digits", device="cpu", run=run)
+    answer = ask_plan(tmp_path, machine)
+    assert item(answer, "environment").value == "OMP_WAIT_POLICY=passive"
+    for plan in (None, answer.plan_path):
+        api.train(
+            "digits", device="cpu", plan=plan, num_steps=1, run=api.Run(out=tmp_path / str(bool(plan)), engine=machine)
+        )
+    without, with_plan = (request.environment for request in machine.asked if isinstance(request, Train))
+    assert without == {}
+    assert with_plan == {"OMP_WAIT_POLICY": "passive"}

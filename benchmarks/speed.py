@@ -68,7 +68,7 @@ class Here:
         self.bench = BuiltJob(address)
         return self
 
-    def ask(self, request: Request, listen: Any = None) -> Result:
+    def ask(self, request: Request, listen: Any = None) -> Any:
         """What the child would answer."""
         if isinstance(request, TimeSteps):
             return time_steps(request, self.bench, clock=time.process_time)

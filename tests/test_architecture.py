@@ -1,6 +1,7 @@
-"""The direction of imports, and a start without torch."""
+"""The rules of the house: which folder may reach which, one child function a request, no torch at the start."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -8,50 +9,95 @@ from pathlib import Path
 import pytest
 
 import legroom
+from legroom.questions import QUESTIONS
+from legroom.requests import record_kinds
 
 SOURCE = Path(legroom.__file__).parent
-FILES = sorted(SOURCE.rglob("*.py"))
-FORBIDDEN = {
-    "laws": {"training", "probes", "engines", "advisors", "reports", "api", "cli", "child", "workloads", "adapters"},
-    "advisors": {"training", "probes", "engines", "reports", "api", "cli", "child", "adapters"},
-    "reports": {"training", "probes", "engines", "api", "cli", "child", "adapters"},
-    "training": {"probes", "engines", "advisors", "reports", "api", "cli", "child", "workloads", "adapters"},
-    "probes": {"advisors", "reports", "api", "cli", "child"},
-    "engines": {"probes", "advisors", "reports", "api", "cli", "child", "training"},
-    "workloads": {"probes", "engines", "advisors", "reports", "api", "cli", "child", "adapters"},
-    "adapters": {"probes", "engines", "advisors", "reports", "api", "cli", "child", "workloads"},
-}
+KERNEL = (
+    "child", "clock", "engines", "environments", "errors", "files", "host", "job", "job_files", "logbook", "plan_file",
+    "reports", "requests", "session", "setting_rules", "texts", "training", "units",
+)  # fmt: skip
+JOINING = {"plan": ("ask", "answer", "records"), "speed": ("records",)}
+"""Questions that are made of others, and `speed`, which takes from memory's records which sizes ran."""
+BESIDE_TORCH = ("child", "training", "workloads", "adapters")
+
+
+def names(node: ast.AST) -> set[str]:
+    """Full names of all modules that a piece of code imports, at any depth."""
+    found = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Import):
+            found |= {alias.name for alias in part.names}
+        elif isinstance(part, ast.ImportFrom) and part.module:
+            found |= {part.module} | {f"{part.module}.{alias.name}" for alias in part.names}
+    return found
 
 
 def imported(path: Path) -> set[str]:
-    """Full names of all modules a file imports, at any depth."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-    return names
+    """What a file imports, types left out."""
+    return names(ast.parse(path.read_text()))
 
 
-@pytest.mark.parametrize("folder", FORBIDDEN)
-def test_imports_run_one_way(folder):
-    for path in sorted((SOURCE / folder).rglob("*.py")):
-        reached = {name.split(".")[1] for name in imported(path) if name.startswith("legroom.")}
-        assert not reached & FORBIDDEN[folder], f"{path} imports {reached & FORBIDDEN[folder]}"
+def files(*folders: str) -> list[Path]:
+    """All files of some folders or modules."""
+    found = [[*(SOURCE / name).rglob("*.py"), SOURCE / f"{name}.py"] for name in folders]
+    return sorted(path for paths in found for path in paths if path.is_file())
 
 
-@pytest.mark.parametrize("folder", ["laws", "advisors", "reports"])
-def test_advice_and_reports_never_import_torch(folder):
-    for path in sorted((SOURCE / folder).rglob("*.py")):
-        assert "torch" not in {name.split(".")[0] for name in imported(path)}, path
+def ours(path: Path) -> set[str]:
+    """What a file imports of legroom, without that word."""
+    return {name.removeprefix("legroom.") for name in imported(path) if name.startswith("legroom.")}
 
 
-def test_the_command_line_calls_only_the_api():
-    allowed = {"cli", "api", "errors", "units", "texts", "reports"}
-    for path in (SOURCE / "cli").glob("*.py"):
-        reached = {name.split(".")[1] for name in imported(path) if name.startswith("legroom.")}
+def test_torch_is_imported_beside_the_job_alone():
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).parts
+        beside = parts[0] in BESIDE_TORCH or (parts[0] == "questions" and parts[2:] and parts[2].startswith("child"))
+        assert beside or "torch" not in {name.split(".")[0] for name in imported(path)}, path
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_reaches_no_other_but_to_join_it_and_its_own_child_never(question):
+    for path in files(f"questions/{question}"):
+        in_child = path.relative_to(SOURCE / "questions" / question).parts[0].startswith("child")
+        for name in ours(path):
+            first, *rest = name.split(".")
+            if not in_child:
+                assert first != "child", f"{path} imports {name}"
+            if first != "questions" or not rest or rest[0] not in QUESTIONS:
+                continue
+            other, part = rest[0], (rest[1] if len(rest) > 1 else "")
+            if other == question:
+                assert in_child or part != "child", f"{path} imports {name}"
+            else:
+                assert part in JOINING.get(question, ()), f"{path} imports {name}"
+
+
+def test_laws_know_numbers_alone():
+    for path in files("laws"):
+        assert {name.split(".")[0] for name in ours(path)} <= {"laws", "units", "errors"}, path
+
+
+@pytest.mark.parametrize("folder", KERNEL)
+def test_the_kernel_knows_no_question(folder):
+    for path in files(folder):
+        for name in ours(path):
+            first, *rest = name.split(".")
+            assert not (first == "questions" and rest and rest[0] in QUESTIONS), f"{path} imports {name}"
+
+
+def test_the_command_line_translates_and_no_more():
+    allowed = {"cli", "api", "errors", "questions", "reports", "session", "texts", "units", "job", "__version__"}
+    for path in files("cli"):
+        reached = {name.split(".")[0] for name in ours(path)}
         assert reached <= allowed, f"{path} imports {reached - allowed}"
+
+
+@pytest.mark.parametrize("kind", record_kinds())
+def test_every_request_has_a_function_in_a_child_and_a_line_in_the_docs(kind):
+    module, _, function = record_kinds()[kind].answered_by.partition(":")
+    assert callable(getattr(importlib.import_module(module), function))
+    assert f"`{kind}`" in (SOURCE.parents[1] / "docs" / "logbook.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from legroom.logbook import FILE_NAME, RunStarted, open_logbook, read_records
 from legroom.questions.memory.allocator.ledger import RULES
 from legroom.questions.memory.records import PhasePeaks, StepPeaks
 from legroom.requests import Describe
-from legroom.testing import FakeMachine
+from legroom.testing import FakeMachine, plant_host
 
 HEAD = RunStarted(
     run="", job="digits", options={}, digest="d", machine="m", command="memory", legroom_version="0", started_at="now"
@@ -124,14 +124,14 @@ def test_an_estimate_by_other_rules_is_asked_for_anew(tmp_path, change):
 
 def estimate(folder, machine):
     """The largest batch on a card that is not here."""
-    run = api.Run(out=folder, engine=machine, resume=True)
+    run = api.Run(out=folder, engine=machine, resume=True, host=plant_host())
     return api.memory(JobAddress(text="planted"), card="a100-40gb", run=run)
 
 
 def test_two_writers_are_one_too_many(tmp_path):
     logbook = open_logbook(tmp_path, HEAD, resume=False)
     code = (
-        "import sys, pathlib; from legroom.logbook import open_logbook; from legroom.records import RunStarted\n"
+        "import sys, pathlib; from legroom.logbook import RunStarted, open_logbook\n"
         "from legroom.errors import UsageError\n"
         "head = RunStarted(run='', job='digits', options={}, digest='d', machine='m', command='', legroom_version='',"
         " started_at='')\n"

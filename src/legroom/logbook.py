@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from legroom.errors import UsageError
 from legroom.files import Claim, write_atomically, writing
-from legroom.requests import JobDescription, Request, request_from, result_from, to_json
+from legroom.requests import JobDescription, Request, record_from, to_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -178,13 +178,13 @@ def read_lines(path: Path) -> tuple[list[RunStarted], list[Entry], int]:
                 heads.append(_head_reader().validate_python(data["head"]))
             else:
                 entries.append(_entry(data["entry"]))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, StopIteration):
             num_bad += 1
     return heads, entries, num_bad
 
 
 def _entry(data: Mapping[str, Any]) -> Entry:
-    read = {"request": request_from(data["request"]), "result": result_from(data["result"])}
+    read = {"request": record_from(data["request"]), "result": record_from(data["result"])}
     return Entry(run=str(data["run"]), seconds=float(data["seconds"]), at=str(data["at"]), **read)
 
 

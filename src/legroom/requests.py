@@ -154,11 +154,6 @@ def record_kinds() -> Mapping[str, RecordKind]:
     return {_name(kind.request): kind for kind in kinds}
 
 
-@functools.cache
-def _result_kinds() -> Mapping[str, type[Any]]:
-    return {_name(kind.result): kind.result for kind in record_kinds().values()}
-
-
 def _name(record: type[Any]) -> str:
     return str(record.__dataclass_fields__["kind"].default)
 
@@ -168,14 +163,9 @@ def request_of(data: Mapping[str, Any]) -> Request[Any]:
     return record_kinds()[data["kind"]].request(**data)
 
 
-def request_from(data: Mapping[str, Any]) -> Request[Any]:
-    """The request a mapping describes, checked."""
-    return _reader(record_kinds()[data["kind"]].request).validate_python(data)  # type: ignore[no-any-return]
-
-
-def result_from(data: Mapping[str, Any]) -> Any:
-    """A result that crossed a process border or lay on disk, checked."""
-    return _reader(_result_kinds()[data["kind"]]).validate_python(data)
+def record_from(data: Mapping[str, Any]) -> Any:
+    """A request or a result that crossed a process border or lay on disk, checked."""
+    return _reader(data["kind"]).validate_python(data)
 
 
 def to_json(record: Any) -> dict[str, Any]:
@@ -184,8 +174,13 @@ def to_json(record: Any) -> dict[str, Any]:
 
 
 @functools.cache
-def _reader(kind: type[Any]) -> "TypeAdapter[Any]":
+def _reader(name: str) -> "TypeAdapter[Any]":
     # pydantic stands at the border alone: importing it costs 80 ms that `--help` should not pay.
     from pydantic import TypeAdapter
 
-    return TypeAdapter(kind)
+    kinds = record_kinds()
+    return TypeAdapter(
+        kinds[name].request
+        if name in kinds
+        else next(kind.result for kind in kinds.values() if _name(kind.result) == name)
+    )

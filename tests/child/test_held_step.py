@@ -12,10 +12,10 @@ from legroom.child.held_step import Held
 from legroom.child.step_timer import EventTimer
 from legroom.child.traced_step import busy_seconds, trace
 from legroom.job import address_of
-from legroom.logbook import result_from
 from legroom.questions.speed.child import steps as step_speed
 from legroom.questions.speed.child.steps import time_steps
 from legroom.questions.speed.records import TimeSteps
+from legroom.requests import record_from
 from legroom.testing import FakeClock
 
 CYCLES_A_SECOND = 2e9
@@ -210,7 +210,7 @@ def test_a_cpu_has_one_clock_and_earlier_records_load():
     point = time_steps(request, BuiltJob(address_of("digits"))).points[0]
     assert (point.device_seconds, point.host_seconds) == (0.0, 0.0)
     earlier = {"kind": "step_times", "points": [{"batch_size": 4, "median_seconds": 0.1, "interval": [0.1, 0.1]}]}
-    assert result_from(earlier).points[0].device_seconds == 0.0
+    assert record_from(earlier).points[0].device_seconds == 0.0
 
 
 @pytest.mark.parametrize(

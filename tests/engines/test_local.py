@@ -135,7 +135,7 @@ def test_closing_a_worker_ends_all_its_processes():
 def test_a_killed_parent_leaves_no_child_behind():
     code = (
         "import sys; from legroom.engines.local import LocalEngine; from legroom.job import address_of\n"
-        "from legroom.records import StepPeaks\n"
+        "from legroom.questions.memory.records import StepPeaks\n"
         "worker = LocalEngine().start(address_of(sys.argv[1]), {})\n"
         "worker.ask(StepPeaks(device='cpu', batch_size=2)); print('ready', flush=True)\n"
         "worker.ask(StepPeaks(device='cpu', batch_size=2, num_steps=10**9))"

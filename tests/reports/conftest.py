@@ -5,8 +5,8 @@ import pytest
 from legroom import api
 from legroom.job import JobAddress
 from legroom.questions.base import Recommendation
-from legroom.questions.loading.advice import LoadingAnswer
-from legroom.questions.speed.advice import SpeedAnswer
+from legroom.questions.loading.answer import LoadingAnswer
+from legroom.questions.speed.answer import SpeedAnswer
 from legroom.reports.page import write_page
 from legroom.reports.saved_answers import save_answer
 from legroom.testing import FakeMachine

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from legroom import api
 from legroom.cli import app
-from legroom.questions.memory import ask
 from legroom.errors import UsageError
+from legroom.questions.memory import ask
 from legroom.reports.page import embed_json, gather_page, quantity, write_page
 from legroom.reports.saved_answers import read_answers, save_answer
 from legroom.reports.views import to_json
@@ -95,8 +95,7 @@ def test_report_writes_the_same_page_without_torch(folder):
     before = (folder / "report.html").read_bytes()
     (folder / "report.html").unlink()
     code = (
-        "import sys; from legroom.cli import app
-from legroom.questions.memory import ask; from typer.testing import CliRunner\n"
+        "import sys; from legroom.cli import app; from typer.testing import CliRunner\n"
         "ran = CliRunner().invoke(app, ['report', sys.argv[1]])\n"
         "print(ran.exit_code, ran.output.startswith('Wrote'), 'torch' in sys.modules)"
     )
@@ -107,8 +106,7 @@ from legroom.questions.memory import ask; from typer.testing import CliRunner\n"
 
 def test_help_imports_neither_plotting_nor_templates():
     code = (
-        "import sys; from legroom.cli import app
-from legroom.questions.memory import ask; from typer.testing import CliRunner\n"
+        "import sys; from legroom.cli import app; from typer.testing import CliRunner\n"
         "CliRunner().invoke(app, ['--help']); print({'plotly', 'jinja2', 'pydantic'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

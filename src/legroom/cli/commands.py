@@ -45,7 +45,7 @@ def _answer(question: str, command: ModuleType, words: dict[str, Any], given: Gi
     from legroom.reports.terminal import print_foreseen
     from legroom.reports.views import views
 
-    name, read = getattr(command, "SEVERAL", (None, None))
+    name, read = getattr(command, "SEVERAL", ("", int))
     values = several.values_of(f"--{name.replace('_', '-')}", words.pop(name), read) if name else [None]
     about = _about(given)
     if given.get("dry_run"):
@@ -67,7 +67,7 @@ def _about(given: Given) -> dict[str, Any]:
     return about | ({"options": common.options_of(given["with_"], given["data"])} if "job" in given else {})
 
 
-def _foresee(question: str, words: dict[str | None, Any], given: Given) -> Any:
+def _foresee(question: str, words: dict[str, Any], given: Given) -> Any:
     from legroom.session import Run
 
     foresee = part_of(question, "ask").foresee  # type: ignore[union-attr]
@@ -87,7 +87,7 @@ def _run(stack: ExitStack, given: Given) -> Any:
     return Run(progress=progress, tell=common.say, **more)
 
 
-def _with(asked: dict[str, Any], name: str | None, value: Any, run: Any) -> dict[str, Any]:
+def _with(asked: dict[str, Any], name: str, value: Any, run: Any) -> dict[str, Any]:
     return asked | ({name: value} if name else {}) | ({"run": run} if run else {})
 
 

@@ -19,7 +19,7 @@ from legroom.engines.guard import LATEST, MemoryGuard
 from legroom.environments import Environment, apply_environment
 from legroom.errors import JobCrashed, JobHung, NothingMeasured, OutOfMemory, error_named
 from legroom.job import JobAddress
-from legroom.requests import SAVING, Request, result_from, to_json
+from legroom.requests import SAVING, Request, record_from, to_json
 from legroom.units import format_bytes, format_seconds
 
 Result = TypeVar("Result")
@@ -144,7 +144,7 @@ class LocalChild:
         if "error" in message:
             error = message["error"]
             raise error_named(error["type"])(error["message"], details=error["details"])
-        return result_from(message["result"]) if "result" in message else None
+        return record_from(message["result"]) if "result" in message else None
 
     def _end_early(self, listen: Listen) -> Any:
         """Tell the child to save and answer, again and again; None where it has nothing to save or does not hear.

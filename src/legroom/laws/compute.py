@@ -3,8 +3,8 @@
     t(B) = (host^16 + work(B)^16)^(1/16), or work(B) where the host's pace is not known
     work(B) = floor * (1 + (B / bend)^sharpness)^(1 / sharpness) * exp(correction(ln B))
 
-host: what the host takes to launch a step, where it was measured apart from the device (`legroom.questions.speed.clocks`); else it
-is part of the floor. floor: what a step takes however small the batch (launching kernels, the optimizer). bend: the
+host: what the host takes to launch a step, where it was measured apart from the device; else it is part of the floor.
+floor: what a step takes however small the batch (launching kernels, the optimizer). bend: the
 batch at which the work of samples weighs as much as the floor. sharpness: 1 is the line a + b*B; large values are
 max(floor, b*B), as where a GPU's kernels hide behind their launches. correction: lines between the sizes measured,
 through what the curve leaves over there, so that it passes through every one of them at which the host does not set the

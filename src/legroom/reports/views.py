@@ -65,7 +65,8 @@ def to_json_together(answers: Sequence[Answer], missing: Sequence[str]) -> dict[
 def section_of(answers: Sequence[Answer]) -> Section:
     """The section as the page shows it after these questions: the last one's, with the others beside it."""
     view = view_of(answers[-1])
-    assert view is not None and view.section is not None, "only questions with a section are asked for several values"
+    assert view is not None
+    assert view.section is not None, "only questions with a section are asked for several values"
     return view.section(answers[-1], answers[:-1])
 
 

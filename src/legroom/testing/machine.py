@@ -14,7 +14,7 @@ from legroom.questions.memory.allocator.ledger import RULES
 from legroom.questions.memory.records import PhasePeaks, StepPeaks, TracedMemory, TraceMemory
 from legroom.questions.speed.fake import FakeSteps
 from legroom.questions.speed.records import MeasurePadding, TimeSteps
-from legroom.requests import CardMemory, Describe, DeviceSpeed, JobDescription, MeasureDevice, ReadCard, Request, Result
+from legroom.requests import CardMemory, Describe, DeviceSpeed, JobDescription, MeasureDevice, ReadCard, Request
 from legroom.testing.clock import FakeClock
 from legroom.training.records import Evaluated, Train, Trained
 
@@ -76,7 +76,7 @@ class FakeMachine:
         self.chance = chance
         """The score of a model that learned nothing; a run of 100 updates scores 0.5."""
         self.clock = clock or FakeClock()
-        self.asked: list[Request] = []
+        self.asked: list[Request[Any]] = []
         """Every request that reached a child, in order."""
         self.num_started = self.num_closed = 0
         self.loaders = loaders or FakeLoaders()
@@ -95,7 +95,7 @@ class FakeMachine:
         slope = self.bytes_per_sample * (self.proof_factor if proof else 1.0)
         return max(self.fixed_bytes + slope * batch_size, self.update_bytes)
 
-    def answer(self, request: Request) -> Result:
+    def answer(self, request: Request[Any]) -> Any:
         """What a child says."""
         self.asked.append(request)
         match request:
@@ -122,6 +122,7 @@ class FakeMachine:
                 return self.steps.time(request)
             case MeasurePadding():
                 return self.steps.pad(request)
+        raise AssertionError(f"nothing is planted for {request.kind}")
 
     def _peaks(self, request: StepPeaks) -> PhasePeaks:
         self.clock.advance(0.01 * request.num_steps)
@@ -225,7 +226,7 @@ class _FakeChild:
     def __init__(self, machine: FakeMachine) -> None:
         self.machine = machine
 
-    def ask(self, request: Request, listen: Listen = ignore) -> Result:
+    def ask(self, request: Request[Any], listen: Listen = ignore) -> Any:
         return self.machine.answer(request)
 
     def close(self) -> None:

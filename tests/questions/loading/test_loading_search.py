@@ -366,12 +366,11 @@ def test_a_batch_larger_than_the_data_is_refused(ask):
 
 
 def test_rates_survive_the_way_through_json(ask):
-    from legroom.logbook import result_from
     from legroom.questions.loading.records import Lane
-    from legroom.requests import request_from, to_json
+    from legroom.requests import record_from, to_json
 
     request = RaceLoaders(device="cpu", batch_size=8, what="load", lanes=(Lane(num_workers=3, blas_threads=None),))
-    assert request_from(to_json(request)) == request
+    assert record_from(to_json(request)) == request
     result = FakeLoaders().race(request)
-    assert isinstance(result_from(to_json(result)), LoaderRates)
-    assert result_from(to_json(result)) == result
+    assert isinstance(record_from(to_json(result)), LoaderRates)
+    assert record_from(to_json(result)) == result

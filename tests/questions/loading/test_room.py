@@ -144,10 +144,10 @@ def test_patience_looks_again_and_again_and_ends_all_the_same(monkeypatch):
 LOSES = """
 import json, sys, time
 import torch, legroom
-from legroom.probes import open_lane
-from legroom.probes.built import BuiltJob
-from legroom.probes.loader_race import race_loaders
-from legroom.records import Lane, RaceLoaders
+from legroom.questions.loading.child import open_lane
+from legroom.child.built_job import BuiltJob
+from legroom.questions.loading.child.loader_race import race_loaders
+from legroom.questions.loading.records import Lane, RaceLoaders
 
 class Large(torch.utils.data.Dataset):
     def __len__(self): return 1024

@@ -125,7 +125,7 @@ def test_samples_of_which_few_fit_are_found_without_running_out(tmp_path, bytes_
 
 def test_a_plan_carries_the_allocator_to_training_unless_another_is_named(tmp_path):
     machine = FakeMachine(bytes_per_sample=80e6, fixed_bytes=4e8, retries_from=170, fixed_most=185)
-    run = api.Run(out=tmp_path, engine=machine)
+    run = api.Run(out=tmp_path, engine=machine, host=WITH_CARD)
     answer = api.plan("digits", device="cuda", memory=16 * GIB, run=run)
     path = answer.plan_path
     assert next(item.value for item in answer.recommendations if item.name == "allocator") == "default"
@@ -137,7 +137,7 @@ def test_a_plan_carries_the_allocator_to_training_unless_another_is_named(tmp_pa
 
 def test_a_plan_on_a_card_takes_the_answer_to_memory_with_its_allocator(tmp_path):
     machine = FakeMachine(bytes_per_sample=400e6, fixed_bytes=4e8, retries_from=170, fixed_most=185)
-    run = api.Run(out=tmp_path, engine=machine)
+    run = api.Run(out=tmp_path, engine=machine, host=WITH_CARD)
     found = ask(machine, tmp_path, None)
     num_asked = sum(isinstance(request, StepPeaks) for request in machine.asked)
     answer = api.plan("digits", device="cuda", run=run)

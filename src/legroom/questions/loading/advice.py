@@ -3,67 +3,18 @@
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 from legroom.laws.loading import ENOUGH, WORKER_BYTES, LoaderLaw, time_shares
 from legroom.logbook import Records
-from legroom.questions.base import Answer
+from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.loading.evidence import Evidence, evidence_of, law_of, most_workers
 from legroom.questions.loading.records import Lane, LaneRate, LoadingQuestion
 from legroom.questions.loading.words import loading_not_measured, loading_notes, loading_recommendations
 
 TABLE_FACTORS = (1, 2, 4, 8, 16)
 """Batches of the memory table, as multiples of the batch asked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadingAnswer(Answer):
-    """Loader settings, what they reach, and what holds them back."""
-
-    device: str
-    batch_size: int
-    num_devices: int
-    num_workers: int
-    """For each device."""
-    prefetch_factor: int
-    pin_memory: bool
-    persistent_workers: bool
-    range: tuple[int, int]
-    """Fewest and most workers measured within 5 % of the best."""
-    samples_per_second: float
-    """Of all devices together: samples over the seconds of all turns, as a loop over the loader would show."""
-    device_samples_per_second: float
-    """What one device eats when samples already lie on it."""
-    is_fed: bool
-    """Whether the device gets all it can eat, to within 2 %."""
-    bound_by: str
-    shares: dict[str, float]
-    """Of a batch's time: compute, preparation, storage."""
-    max_workers_by_memory: int
-    """At most 256, the most that are ever tried."""
-    workers_by_memory: list[dict[str, int]]
-    """The most workers that fit for larger batches (table 3.1 of A. Tripathi, 2019, for this machine)."""
-    worker_bytes: int
-    shared_bytes: int
-    """Of all batches that wait in shared memory."""
-    batch_bytes: int = 0
-    """Of one batch on the device; 0 where an earlier version asked."""
-    batch_by_memory: list[dict[str, int]] = field(default_factory=list)
-    """Workers and batch for hosts of other sizes, where the thesis' rule was asked for (its table 5.6)."""
-    batch_seconds: dict[str, float]
-    """Step, copy to the device, preparation without workers, one worker's whole batch, transfer between processes."""
-    read_bytes_per_sample: float | None
-    storage_bytes_per_second: float | None
-    law: dict[str, float]
-    points: list[dict[str, Any]]
-    """Every setting raced with the step: workers, prefetch, rate, spread. Rates of all races are on one scale."""
-    num_samples: int | None = None
-    """Of the data set; None where nobody knows."""
-    rule: str = "legroom"
-    """Asked by: ours, or the thesis'."""
-    settings: dict[str, Any]
-    baseline: dict[str, Any]
 
 
 def advise_loading(records: Records, question: LoadingQuestion) -> LoadingAnswer:

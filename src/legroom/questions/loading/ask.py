@@ -8,7 +8,8 @@ from legroom.host.limits import HostLimits
 from legroom.host.target import check_cuda, choose_target
 from legroom.job import AnyJob, address_of
 from legroom.questions.base import Foreseen, check_word
-from legroom.questions.loading.advice import LoadingAnswer, advise_loading
+from legroom.questions.loading.advice import advise_loading
+from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.loading.foresee import foresee_loading
 from legroom.questions.loading.records import LoadingQuestion
 from legroom.questions.loading.search import find_loading

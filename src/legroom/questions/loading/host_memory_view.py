@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from legroom.laws.loading import MOST_WORKERS, most_workers_in_memory
-from legroom.questions.loading.advice import LoadingAnswer
+from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.loading.thesis_advice import HOST_BYTES
 from legroom.reports.epochs import epoch_label, epoch_seconds
 from legroom.reports.figures import Axis, Column, Figure, Series, Table

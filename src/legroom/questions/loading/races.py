@@ -66,7 +66,7 @@ def ask_race(session: Session, request: RaceLoaders) -> LoaderRates:
         message = f"A batch of {request.batch_size:,} does not fit: {error}. legroom memory finds the largest that does"
         raise OutOfMemory(message, details=error.details) from None
     except JobError as error:
-        kept = " What was measured before is kept; --resume goes on from there." if session.logbook.entries else ""
+        kept = " What was measured before is kept; --resume goes on from there." if session.records.entries else ""
         message = f"{what} batches of {request.batch_size:,}: {error}.{kept}"
         raise type(error)(message, details=error.details, facts=error.facts) from None
     assert isinstance(result, LoaderRates)

@@ -7,7 +7,8 @@ from legroom.laws.loading import thesis_workers
 from legroom.laws.thesis import SIZES
 from legroom.logbook import Records
 from legroom.questions.base import Recommendation
-from legroom.questions.loading.advice import LoadingAnswer, advise_loading
+from legroom.questions.loading.advice import advise_loading
+from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.loading.records import LoadingQuestion
 
 LEFT_OUT = "other numbers of workers: the rule tries none"

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from legroom.laws.loading import MOST_WORKERS, LoaderLaw
-from legroom.questions.loading.advice import LoadingAnswer
+from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.loading.host_memory_view import batch_by_memory, cached, workers_by_memory
 from legroom.reports.epochs import epoch_label, epoch_seconds
 from legroom.reports.figures import Axis, Column, Figure, Mark, Section, Series, Table

@@ -1,20 +1,10 @@
 """What this machine has, as an answer; what is absent is said."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from legroom.host import Host
-from legroom.questions.base import Answer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineAnswer(Answer):
-    """Cores, memory, devices and their measured speeds."""
-
-    host: dict[str, Any]
-    gpus: list[dict[str, Any]]
-    speeds: dict[str, dict[str, Any]]
-    """Measured matrix-product peak and copy bandwidth by device."""
+from legroom.questions.machine.answer import MachineAnswer
 
 
 def advise_machine(host: Host, speeds: dict[str, dict[str, Any]], *, seconds: float) -> MachineAnswer:

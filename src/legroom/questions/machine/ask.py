@@ -4,7 +4,8 @@ from legroom.clock import monotonic
 from legroom.engines.local import LocalEngine
 from legroom.host.target import check_device
 from legroom.job import JobAddress
-from legroom.questions.machine.advice import MachineAnswer, advise_machine
+from legroom.questions.machine.advice import advise_machine
+from legroom.questions.machine.answer import MachineAnswer
 from legroom.requests import MeasureDevice
 from legroom.session import Run
 

@@ -9,7 +9,8 @@ from legroom.host.cards import capability_of
 from legroom.host.target import Target, choose_target
 from legroom.job import AnyJob, JobAddress, address_of
 from legroom.questions.base import Foreseen, check_word
-from legroom.questions.memory.advice import MemoryAnswer, advise_memory
+from legroom.questions.memory.advice import advise_memory
+from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.card_search import find_largest_card_batch, read_budget
 from legroom.questions.memory.estimate import advise_estimate, does_not_fit, estimates_of
 from legroom.questions.memory.foresee import foresee_memory
@@ -125,6 +126,11 @@ def ask_memory(session: Session, question: MemoryQuestion, description: JobDescr
         question = replace(question, allocator=found.allocator or question.allocator)
         prove_accumulation(session, question, found.max_batch_size)
     return advise_memory(session.records, question)
+
+
+def with_budget(session: Session, question: MemoryQuestion, description: JobDescription) -> MemoryQuestion:
+    """The question with the bytes that the card here has for it; on a host they are known already."""
+    return question if question.device == "cpu" else read_budget(session, question, description)
 
 
 def _find_on_card(session: Session, question: MemoryQuestion, description: JobDescription) -> None:

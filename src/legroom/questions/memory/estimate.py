@@ -6,8 +6,9 @@ from legroom.errors import DoesNotFit
 from legroom.laws.memory import LARGEST_BATCH, split_batch
 from legroom.logbook import Entry, Records
 from legroom.questions.base import Recommendation
-from legroom.questions.memory.advice import WITH_ALLOCATOR, MemoryAnswer, settings_of
+from legroom.questions.memory.advice import WITH_ALLOCATOR, settings_of
 from legroom.questions.memory.allocator.ledger import MemoryEstimate
+from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.records import MemoryQuestion, TracedMemory, TraceMemory
 from legroom.questions.memory.remedies import remedies
 from legroom.requests import JobDescription

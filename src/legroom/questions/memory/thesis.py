@@ -6,7 +6,8 @@ from legroom.errors import DoesNotFit
 from legroom.laws.thesis import DEDUCTIONS, NUM_STEPS, SIZES, thesis_batch
 from legroom.logbook import Entry, Records
 from legroom.questions.base import Recommendation
-from legroom.questions.memory.advice import MemoryAnswer, settings_of
+from legroom.questions.memory.advice import settings_of
+from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.records import MemoryQuestion, PhasePeaks, StepPeaks
 
 

@@ -1,17 +1,17 @@
 """Joins the answers to all questions into one plan, by what was measured and no more."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import fields, replace
 from typing import Any
 
 from legroom.job import JobAddress, Settings
 from legroom.plan_file import Plan
 from legroom.questions.base import Answer, Recommendation
-from legroom.questions.loading.advice import LoadingAnswer
-from legroom.questions.memory.advice import MemoryAnswer
+from legroom.questions.loading.answer import LoadingAnswer
+from legroom.questions.memory.answer import MemoryAnswer
+from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import rate_note, recommend_batch
-from legroom.questions.speed.advice import SpeedAnswer
+from legroom.questions.speed.answer import SpeedAnswer
 
 UNMEASURED = {
     "num_workers": "how fast samples are loaded",
@@ -26,35 +26,6 @@ UNMEASURED = {
 }
 """Questions that no measurement of this plan answered, by the setting each would decide."""
 MORE_DEVICES = "what more devices would give"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanAnswer(Answer):
-    """The plan, with the names scripts rely on; None stands for what was not measured."""
-
-    batch_size: int
-    accumulation_steps: int
-    num_workers: int
-    prefetch_factor: int
-    learning_rate: float
-    warmup_steps: int
-    schedule: str
-    num_steps: int | None
-    num_epochs: int
-    num_devices: int
-    precision: str
-    goal: str
-    predicted_seconds: float | None
-    predicted_range: tuple[float, float] | None
-    baseline_seconds: float | None
-    settings: dict[str, Any]
-    plan_path: str = ""
-    """The plan.toml that was written; empty in answers of earlier versions."""
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The plan for people."""
-        return (Path(self.plan_path),) if self.plan_path else ()
 
 
 def combine(

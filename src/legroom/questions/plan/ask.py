@@ -7,11 +7,11 @@ from legroom.host.target import Target, choose_target
 from legroom.job import AnyJob, Settings, address_of
 from legroom.plan_file import Plan, write_plan
 from legroom.questions.base import Foreseen
-from legroom.questions.memory.ask import ask_memory, memory_question, open_memory_session
+from legroom.questions.memory.ask import ask_memory, memory_question, open_memory_session, with_budget
 from legroom.questions.memory.ask import foresee as foresee_memory
-from legroom.questions.memory.card_search import read_budget
 from legroom.questions.memory.records import MemoryQuestion
-from legroom.questions.plan.advice import PlanAnswer, answer_of, combine
+from legroom.questions.plan.advice import answer_of, combine
+from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import needs_passes, worth_proving
 from legroom.questions.plan.known import KnownAnswers, find_known
 from legroom.requests import JobDescription
@@ -60,8 +60,7 @@ def _ask_plan(session: Session, question: MemoryQuestion, description: JobDescri
     """The plan from the answers in the folder; memory is asked where none holds, as far as a batch could pay."""
     baseline, known = Settings(**description.baseline), KnownAnswers()
     if target.is_here:
-        if question.device != "cpu":
-            question = read_budget(session, question, description)
+        question = with_budget(session, question, description)
         known = find_known(session.logbook, question, budget_named=target.is_named)
     worth = worth_proving(baseline.batch_size, known.speed)
     question = replace(question, most=worth.most)

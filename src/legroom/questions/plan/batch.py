@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from legroom.job import Settings
 from legroom.laws.memory import UNBOUNDED, split_batch
 from legroom.questions.base import Recommendation
-from legroom.questions.memory.advice import MemoryAnswer
-from legroom.questions.speed.advice import SpeedAnswer
+from legroom.questions.memory.answer import MemoryAnswer
+from legroom.questions.speed.answer import SpeedAnswer
 from legroom.units import format_bytes
 
 MULTIPLE = 16

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from legroom.errors import UsageError
 from legroom.logbook import Logbook, RunStarted, read_lines
 from legroom.questions.base import Answer
-from legroom.questions.loading.advice import LoadingAnswer
-from legroom.questions.memory.advice import MemoryAnswer
+from legroom.questions.loading.answer import LoadingAnswer
+from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.records import MemoryQuestion
-from legroom.questions.speed.advice import SpeedAnswer
+from legroom.questions.speed.answer import SpeedAnswer
 
 if TYPE_CHECKING:
     from legroom.reports.saved_answers import SavedAnswer

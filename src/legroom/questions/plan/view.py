@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from legroom.questions.plan.advice import MORE_DEVICES, UNMEASURED, PlanAnswer, split_recommendations
+from legroom.questions.plan.advice import MORE_DEVICES, UNMEASURED, split_recommendations
+from legroom.questions.plan.answer import PlanAnswer
 from legroom.reports.figures import Column, Section, Table
 from legroom.reports.terminal import print_remarks, print_title
 from legroom.reports.views import View

@@ -1,14 +1,15 @@
 """Where a larger batch stops paying: the knee, read off the timings in a logbook and the law through four of them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from legroom.environments import environment_text
 from legroom.errors import NothingMeasured
 from legroom.laws.compute import JOIN, SpeedLaw, knee_of
 from legroom.logbook import Records
-from legroom.questions.base import Answer, Recommendation
+from legroom.questions.base import Recommendation
+from legroom.questions.speed.answer import SpeedAnswer
 from legroom.questions.speed.batch_sizes import NUM_LAW_SIZES, choose_sizes, grid
 from legroom.questions.speed.clocks import fit_steps
 from legroom.questions.speed.evidence import Seen, Tried, gather
@@ -27,40 +28,6 @@ from legroom.questions.speed.words import (
 
 WORST_ERROR = 0.3
 """A law that misses a size it has not seen by more than this share is not told."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeedAnswer(Answer):
-    """Seconds a step by batch size, and the batch from which a larger one hardly pays."""
-
-    device: str
-    precision: str
-    rule: str
-    share: float
-    knee_batch_size: int
-    range: tuple[int, int]
-    """Between which the knee lies, by the intervals of law and timings."""
-    best_batch_size: int
-    best_samples_per_second: float
-    largest_batch_size: int
-    largest_because: str
-    """Why no larger one was timed."""
-    points: list[dict[str, Any]]
-    predictions: list[dict[str, Any]]
-    """What the law says of the sizes of the grid; nothing where the law was refused."""
-    law: dict[str, Any]
-    flops_per_sample: float | None
-    peak_flops_per_second: float | None
-    """Of matrix products, measured on this device."""
-    kept_memory: list[dict[str, Any]] = field(default_factory=list)
-    """Sizes timed again in a process that keeps the memory a step frees, where fetching it anew takes a share."""
-    settings_tried: list[dict[str, Any]] = field(default_factory=list)
-    """Variables of the environment that two sizes were timed with again, on a CPU, and what each gained."""
-    padding: dict[str, Any] | None
-    num_samples: int | None
-    """Of an epoch, where its length is known."""
-    settings: dict[str, Any]
-    baseline: dict[str, Any]
 
 
 def advise_speed(records: Records, question: SpeedQuestion, largest_because: str, notes: Sequence[str]) -> SpeedAnswer:

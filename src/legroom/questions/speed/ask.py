@@ -8,7 +8,8 @@ from legroom.host.target import check_cuda, choose_target
 from legroom.job import AnyJob, address_of
 from legroom.laws.memory import LARGEST_BATCH
 from legroom.questions.base import Foreseen, check_word
-from legroom.questions.speed.advice import SpeedAnswer, advise_speed
+from legroom.questions.speed.advice import advise_speed
+from legroom.questions.speed.answer import SpeedAnswer
 from legroom.questions.speed.foresee import foresee_speed
 from legroom.questions.speed.records import SpeedQuestion
 from legroom.questions.speed.search import measure_speed

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Grid
 
-from legroom.questions.speed.advice import SpeedAnswer
+from legroom.questions.speed.answer import SpeedAnswer
 from legroom.reports.epochs import epoch_label, epoch_seconds
 from legroom.reports.figures import Axis, Column, Figure, Mark, Section, Series, Table
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
@@ -219,7 +219,7 @@ def speed_rows(answer: SpeedAnswer) -> Iterable[Row]:
     )
 
 
-def _table(answer: SpeedAnswer, width: int) -> Table:
+def _table(answer: SpeedAnswer, width: int) -> Grid:
     """A row a size; figures that no size has, or the terminal has no room for, get no column."""
     rows = [_cells(point, answer) for point in answer.points]
     widths = {

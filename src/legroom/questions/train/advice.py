@@ -1,12 +1,11 @@
 """What a training run came to: read off its record."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict
 
 from legroom.errors import Diverged
 from legroom.laws.stopping import first_near_minimum, reaches
 from legroom.logbook import Records
-from legroom.questions.base import Answer
+from legroom.questions.train.answer import TrainAnswer
 from legroom.questions.train.chance import leaves_chance
 from legroom.requests import JobDescription
 from legroom.training.records import Train, Trained
@@ -15,45 +14,6 @@ SLOW_WAIT = 0.1
 """Share of the time spent waiting for batches that is worth a word."""
 MIN_SECONDS = 5.0
 """Shorter runs are mostly start: their waiting says little."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainAnswer(Answer):
-    """The run and its scores."""
-
-    device: str
-    stopped_because: str
-    final_score: float | None
-    final_loss: float | None
-    """On the validation data; of the last update where there is none."""
-    best_score: float | None
-    chance: float | None = None
-    """The score of a model that learned nothing, where the job says so."""
-    left_chance: bool | None = None
-    """Whether the best score is better than that by more than luck may gain; None where nobody knows."""
-    num_steps: int
-    num_epochs: float
-    num_steps_to_one_percent: int | None
-    """Updates until the validation loss was within 1 % of its minimum."""
-    seconds_to_target: float | None
-    """None where there was no target, or it was not reached."""
-    train_seconds: float
-    """Training and evaluating, start-up left out."""
-    samples_per_second: float
-    data_wait_share: float
-    learning_rate: float
-    resumed_from: int | None
-    checkpoint: str | None
-    target: tuple[str, float] | None
-    settings: dict[str, Any]
-    evaluations: list[dict[str, Any]]
-    curve: dict[str, list[int | float]] = field(default_factory=dict)
-    """Points evenly over the updates, by column: `step`, `seconds`, mean `loss` since the point before, `rate`."""
-
-    @property
-    def exit_code(self) -> int:
-        """A shell's for a run that was interrupted."""
-        return 130 if self.stopped_because == "interrupted" else 0
 
 
 def advise_train(records: Records, description: JobDescription, request: Train, trained: Trained) -> TrainAnswer:

@@ -11,7 +11,8 @@ from legroom.errors import UsageError
 from legroom.host.target import choose_target
 from legroom.job import AnyJob, JobAddress, Settings, address_of
 from legroom.plan_file import Plan, read_plan
-from legroom.questions.train.advice import TrainAnswer, advise_train
+from legroom.questions.train.advice import advise_train
+from legroom.questions.train.answer import TrainAnswer
 from legroom.questions.train.words import check_train_words
 from legroom.session import Run, Session, keep, open_session
 from legroom.setting_rules import lacks_to_train

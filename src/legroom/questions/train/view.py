@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Grid
 
-from legroom.questions.train.advice import TrainAnswer
+from legroom.questions.train.answer import TrainAnswer
 from legroom.reports.figures import Axis, Figure, Mark, Section, Series
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View

@@ -1,13 +1,12 @@
 """How large is the vocabulary of a text, by threshold or merges, and what does its output layer cost?"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from legroom.errors import UsageError
-from legroom.questions.base import Answer
+from legroom.questions.vocabulary.answer import By, VocabularyAnswer
 from legroom.questions.vocabulary.law import (
     output_bytes,
     output_parameters,
@@ -18,28 +17,11 @@ from legroom.questions.vocabulary.law import (
 from legroom.workloads.lines import Lines
 from legroom.workloads.vocabulary import SPECIAL
 
-By = Literal["min-frequency", "common-limit", "merges"]
 CUTS: dict[str, Callable[[Any, int], int]] = {
     "min-frequency": size_by_min_frequency,
     "common-limit": size_by_common_limit,
 }
 MERGES = (0, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VocabularyAnswer(Answer):
-    """Sizes of a vocabulary over thresholds or merges, and what each costs."""
-
-    by: By
-    num_words: int
-    """Different words of the text."""
-    num_tokens: int
-    num_lines: int
-    num_left_out: int
-    """Lines longer than the limit."""
-    num_cells: int
-    batch_size: int
-    points: list[dict[str, Any]]
 
 
 def advise_vocabulary(

@@ -6,7 +6,8 @@ from pathlib import Path
 from legroom.clock import monotonic
 from legroom.errors import UsageError
 from legroom.host import read_host
-from legroom.questions.vocabulary.advice import CUTS, VocabularyAnswer, advise_vocabulary
+from legroom.questions.vocabulary.advice import CUTS, advise_vocabulary
+from legroom.questions.vocabulary.answer import VocabularyAnswer
 from legroom.workloads.lines import number_lines
 from legroom.workloads.reading import read_column
 from legroom.workloads.vocabulary import TOKENS

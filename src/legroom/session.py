@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from legroom.clock import Clock, monotonic
 from legroom.engines.base import Child, Engine
@@ -15,7 +15,8 @@ from legroom.errors import OutOfMemory
 from legroom.host import Host, read_host
 from legroom.host.target import HOST_SHARE
 from legroom.job import JobAddress, out_folder
-from legroom.logbook import FILE_NAME, Entry, Logbook, Records, RunStarted, open_logbook, read_lines
+from legroom.logbook import FILE_NAME, Entry, Logbook, Records, RunStarted, open_logbook, read_lines, read_records
+from legroom.questions import part_of
 from legroom.questions.base import Answer
 from legroom.requests import Describe, JobDescription, Request
 
@@ -100,6 +101,10 @@ class Session:
         result = self._measure(request)
         self.logbook.record(request, result, self.clock() - started)
         return result
+
+    def note(self, question: Any) -> None:
+        """Write down what is asked, so that advice can be given again from the file."""
+        self.logbook.ask(question)
 
     def describe(self, seed: int) -> JobDescription:
         """What the job is."""
@@ -203,3 +208,15 @@ def keep(session: Session, answer: AnyAnswer) -> AnyAnswer:
 def earlier_entries(address: JobAddress, run: Run) -> list[Entry]:
     """What the job's folder holds already: the best guess of what a question will cost."""
     return read_lines(out_folder(address, run.out) / FILE_NAME)[1]
+
+
+def advise_again(folder: Path, question: str) -> Any:
+    """The answer to a question from its saved logbook, without measuring."""
+    from pydantic import TypeAdapter
+
+    records, asked, advice = read_records(folder, question), part_of(question, "records"), part_of(question, "advice")
+    assert asked is not None
+    assert advice is not None
+    words = dict(records.head.question)
+    made = TypeAdapter(asked.QUESTION).validate_python(words) if words else asked.default_question(records)
+    return advice.advise(records, made)

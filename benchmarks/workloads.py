@@ -15,7 +15,7 @@ from typing import Any
 from legroom.job import Job, load_job
 from legroom.training.loop import Run
 from legroom.training.records import Train
-from legroom.workloads.chance import constant_accuracies, place_accuracies
+from legroom.workloads.text.chance import constant_accuracies, place_accuracies
 
 TATOEBA = {"pairs": "tatoeba", "min_frequency": "5", "masking": "true", "batches": "places"}
 ROWS: list[tuple[str, dict[str, str]]] = [

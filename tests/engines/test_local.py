@@ -183,7 +183,7 @@ def test_describe_tells_what_the_job_is():
         seen = worker.ask(Describe())
     finally:
         worker.close()
-    assert (seen.model_name, seen.num_samples, seen.num_valid_samples) == ("RowReader", 1437, 360)
+    assert (seen.model_name, seen.num_samples, seen.num_valid_samples) == ("RowLSTM", 1437, 360)
     assert seen.num_parameters == 4 * 32 * (8 + 32 + 2) + 32 * 10 + 10
     assert seen.sample_bytes == (8 * 8 * 4 + 8,) * 3
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from legroom.workloads.cache import FACTS, Prepared, cache_folder, load_or_make
+from legroom.workloads.readers.cache import FACTS, Prepared, cache_folder, load_or_make
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,9 @@ import torch
 from PIL import Image
 
 from legroom.errors import UsageError
-from legroom.workloads import cifar, cifar_resnet18, cifar_sheets
-from legroom.workloads.pictures import CropAndFlip, Normalised
+from legroom.workloads import cifar_resnet18
+from legroom.workloads.models.classifiers import CropAndFlip, Normalize
+from legroom.workloads.readers import cifar, cifar_sheets
 
 NUM = 10
 NAMES = [name for names in cifar.FILES.values() for name in names]
@@ -25,8 +26,8 @@ def small_files(monkeypatch):
 
 def make_rows(name, top_label=9):
     """Ten images of each file: image i of class i, every byte by chance."""
-    chance = np.random.default_rng(NAMES.index(name))
-    values = chance.integers(0, 256, (NUM, cifar.NUM_VALUES), dtype=np.uint8)
+    rng = np.random.default_rng(NAMES.index(name))
+    values = rng.integers(0, 256, (NUM, cifar.NUM_VALUES), dtype=np.uint8)
     return np.hstack([np.linspace(0, top_label, NUM).astype(np.uint8)[:, None], values])
 
 
@@ -123,7 +124,7 @@ def test_every_crop_is_the_image_moved_and_perhaps_mirrored():
 def test_normalised_bytes_have_mean_0_and_spread_1():
     images = torch.randint(256, (8, 3, 16, 16), dtype=torch.uint8)
     scaled = images.float() / 255
-    found = Normalised(scaled.mean((0, 2, 3)).tolist(), scaled.std((0, 2, 3)).tolist())(images)
+    found = Normalize(scaled.mean((0, 2, 3)).tolist(), scaled.std((0, 2, 3)).tolist())(images)
     assert found.mean().abs() < 1e-4
     assert abs(found.std() - 1) < 1e-3
 

@@ -11,8 +11,8 @@ from PIL import Image
 
 from legroom.errors import UsageError
 from legroom.workloads import image_folder
-from legroom.workloads.folders import is_held_out, most_frequent_share, read_folders
-from legroom.workloads.photos import centre_box, cut, random_box
+from legroom.workloads.readers.class_folders import is_held_out, most_frequent_share, read_folders
+from legroom.workloads.readers.photos import centre_box, cut, random_box
 
 COLOURS = {"apple": (200, 0, 0), "berry": (0, 0, 200)}
 
@@ -141,7 +141,7 @@ def test_the_job_trains_and_its_memory_is_known(tmp_path, train_two_epochs, esti
 
 
 def test_the_stand_in_is_decoded_like_photographs(monkeypatch):
-    monkeypatch.setattr("legroom.workloads.photo_data.NUM_DRAWN", 4)
+    monkeypatch.setattr("legroom.workloads.readers.photos.NUM_SYNTHETIC", 4)
     job = image_folder.job(data="synthetic", size=64)
     assert "synthetic stand-in" in job.notes[0]
     data = job.train_data()

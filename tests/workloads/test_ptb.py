@@ -8,9 +8,10 @@ from torch import nn
 
 from legroom.errors import UsageError
 from legroom.training.schedule_text import make_schedule
-from legroom.workloads import ptb, ptb_large, ptb_small
-from legroom.workloads.chance import unigram_loss
-from legroom.workloads.data_places import look_for
+from legroom.workloads import ptb_large, ptb_small
+from legroom.workloads.readers.published import look_for
+from legroom.workloads.text import penn_treebank
+from legroom.workloads.text.chance import unigram_loss
 
 TEXTS = {"train": "the cat saw the dog\nthe dog ran <unk>\n", "valid": "the bird saw\n", "test": "a dog\nran\n"}
 
@@ -20,7 +21,7 @@ def folder(tmp_path, monkeypatch):
     """Tiny files, taken for the published ones."""
     for part, text in TEXTS.items():
         (tmp_path / f"ptb.{part}.txt").write_text(text)
-    monkeypatch.setattr(ptb, "FILE_BYTES", {part: len(text) for part, text in TEXTS.items()})
+    monkeypatch.setattr(penn_treebank, "FILE_BYTES", {part: len(text) for part, text in TEXTS.items()})
     return tmp_path
 
 
@@ -62,7 +63,7 @@ def test_the_stand_in_says_that_it_is_one_and_has_the_real_length():
     assert "synthetic stand-in" in job.notes[0]
     words = job.train_data().words
     assert len(words) == 929_589
-    assert 0 <= words.min() <= words.max() < ptb.NUM_WORDS
+    assert 0 <= words.min() <= words.max() < penn_treebank.NUM_WORDS
     assert len(job.loader(job.train_data(), job.baseline)) == 2323
     assert torch.equal(words, job.train_data().words)
 
@@ -73,7 +74,7 @@ def test_an_update_equals_the_papers(module, rate, clip):
     job = module.job(data="synthetic", hidden=4)
     window = module.WINDOW
     random = torch.Generator().manual_seed(0)
-    words = torch.randint(ptb.NUM_WORDS, (window, 2), generator=random)
+    words = torch.randint(penn_treebank.NUM_WORDS, (window, 2), generator=random)
     batch = {"words": words, "next": words.flip(0), "first": True, "row": 0}
     updated = []
     baseline = job.baseline
@@ -116,4 +117,4 @@ def test_the_rate_falls_each_epoch_after_the_papers(module, last_full, factor):
 def test_chance_is_the_perplexity_of_the_training_words_shares(part):
     job = ptb_small.job(evaluate=part)
     train, judged = (data.words.numpy() for data in (job.train_data(), job.valid_data()))
-    assert job.score.chance == pytest.approx(math.exp(unigram_loss(train, judged, ptb.NUM_WORDS)), abs=0.05)
+    assert job.score.chance == pytest.approx(math.exp(unigram_loss(train, judged, penn_treebank.NUM_WORDS)), abs=0.05)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from legroom.workloads.resnet import ResNet, named_resnet
+from legroom.workloads.models.resnet import ResNet, named_resnet
 
 
 def count(model):

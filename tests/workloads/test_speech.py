@@ -13,11 +13,10 @@ import torch
 
 from legroom.errors import UsageError
 from legroom.workloads import speech
-from legroom.workloads.chance import constant_error_rate
-from legroom.workloads.listener import Listener, collapse, ctc_loss, edit_distance, halve
-from legroom.workloads.log_mel import log_mel
-from legroom.workloads.recordings import DIGITS, find_recordings, read_wav
-from legroom.workloads.speech_data import LETTERS, gather, pad, spell
+from legroom.workloads.models.deep_speech import DeepSpeech, collapse, ctc_loss, edit_distance, halve
+from legroom.workloads.readers.recordings import DIGITS, find_recordings, read_wav
+from legroom.workloads.readers.speech_features import LETTERS, gather, log_mel, pad, spell
+from legroom.workloads.text.chance import constant_error_rate
 
 
 def wav(seconds=0.3, pitch=440.0, rate=8000, width=2, channels=1):
@@ -70,7 +69,7 @@ def test_an_archive_is_read_without_being_unpacked_and_only_once(tmp_path, monke
     features, letters = train[0]
     assert (features.shape[1], features.dtype) == (40, torch.float32)
     assert letters.tolist() == spell("zero")
-    monkeypatch.setattr("legroom.workloads.speech_data.read_wav", None)
+    monkeypatch.setattr("legroom.workloads.readers.speech_features.read_wav", None)
     assert torch.equal(small_job(tmp_path).train_data()[0][0], features)
 
 
@@ -154,15 +153,15 @@ def naive_distance(said, truth):
 
 
 def test_distances_are_those_of_the_definition():
-    chance = random.Random(0)
+    rng = random.Random(0)
     for _ in range(60):
-        said, truth = ([chance.randint(1, 3) for _ in range(chance.randint(0, 5))] for _ in range(2))
+        said, truth = ([rng.randint(1, 3) for _ in range(rng.randint(0, 5))] for _ in range(2))
         assert edit_distance(np.array(said), np.array(truth)) == naive_distance(said, truth)
     assert collapse(np.array([], int)).tolist() == []
 
 
 def test_padding_changes_nothing_of_what_is_heard():
-    model = Listener(40, len(LETTERS), 8, 2).eval()
+    model = DeepSpeech(40, len(LETTERS), 8, 2).eval()
     sounds = [torch.randn(length, 40) for length in (9, 30)]
     batch = pad([(sound, torch.tensor([1])) for sound in sounds])
     together = model(batch[0], batch[2])
@@ -197,17 +196,17 @@ def test_chance_is_what_the_best_constant_spelling_scores():
 
 
 def test_the_constant_spelling_found_is_the_best_there_is():
-    chance = random.Random(0)
+    rng = random.Random(0)
     for _ in range(5):
-        truths = [bytes(chance.choices((1, 2, 3), k=chance.randint(0, 5))) for _ in range(6)]
+        truths = [bytes(rng.choices((1, 2, 3), k=rng.randint(0, 5))) for _ in range(6)]
         every = [guess for length in range(6) for guess in itertools.product((1, 2, 3), repeat=length)]
         best = min(sum(edit_distance(np.array(guess), np.array(list(true))) for true in truths) for guess in every)
         assert constant_error_rate(truths, 3) == best / sum(map(len, truths))
 
 
 def test_many_long_texts_cost_a_part_of_a_second():
-    chance = random.Random(0)
-    truths = [bytes(chance.choices(range(1, 29), weights=range(28, 0, -1), k=180)) for _ in range(3000)]
+    rng = random.Random(0)
+    truths = [bytes(rng.choices(range(1, 29), weights=range(28, 0, -1), k=180)) for _ in range(3000)]
     started = time.process_time()
     assert 0.7 < constant_error_rate(truths, 28) < 0.9
     assert time.process_time() - started < 1.0

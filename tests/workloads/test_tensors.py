@@ -3,7 +3,7 @@
 import torch
 from torch.utils.data import DataLoader, Subset, default_collate
 
-from legroom.workloads.tensors import Tensors, collate
+from legroom.workloads.readers.tensors import Tensors, collate
 
 DATA = Tensors(torch.arange(60).reshape(10, 2, 3), torch.arange(10))
 

@@ -10,8 +10,8 @@ import torch
 
 from legroom.errors import UsageError
 from legroom.workloads import char_lm, word_lm
-from legroom.workloads.columns import Columns, Words
-from legroom.workloads.highway import RecurrentHighway
+from legroom.workloads.models.recurrent_highway import RecurrentHighway
+from legroom.workloads.text.running_text import Columns, Words
 
 LINES = [" the cat saw <unk> ", "", "the cat ran"] * 40
 

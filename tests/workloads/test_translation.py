@@ -10,7 +10,7 @@ from torch import nn
 from legroom.errors import UsageError
 from legroom.questions.vocabulary.law import output_parameters
 from legroom.workloads import translation
-from legroom.workloads.chance import constant_accuracies, place_accuracies
+from legroom.workloads.text.chance import constant_accuracies, place_accuracies
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven"]
 FRENCH = ["un", "deux", "trois", "quatre", "cinq", "six", "sept"]

@@ -7,7 +7,7 @@ from PIL import Image
 
 from legroom.errors import UsageError
 from legroom.workloads import video
-from legroom.workloads.clips import Clips, DrawnClips, cut_square
+from legroom.workloads.readers.clips import Clips, SyntheticClips, cut_square
 
 
 def write_clips(root, num_clips=12, length=6):
@@ -66,7 +66,7 @@ def test_a_square_is_cut_where_it_should_be():
 
 
 def test_generated_clips_move_by_class_and_repeat_exactly():
-    clips = Clips(DrawnClips(8, 4, 8, 20), 4, 16, train=False)
+    clips = Clips(SyntheticClips(8, 4, 8, 20), 4, 16, train=False)
     assert torch.equal(clips[3][0], clips[3][0])
     assert not torch.equal(clips[3][0][:, 0], clips[3][0][:, 1])
     assert [clips[index][1] for index in range(8)] == [0, 1, 2, 3] * 2

@@ -6,10 +6,9 @@ import zipfile
 import pytest
 
 from legroom.errors import UsageError
-from legroom.workloads.bpe import learn_pieces
-from legroom.workloads.lines import number_lines
-from legroom.workloads.reading import decode, join_parallel, read_content, split_tabs
-from legroom.workloads.vocabulary import Cut, keep, number
+from legroom.workloads.readers.files import read_content
+from legroom.workloads.text.lines import decode, join_parallel, number_lines, split_tabs
+from legroom.workloads.text.vocabulary import Cut, keep, learn_pieces, number
 
 LINES = ["", "the cat saw the dog", "a\0 b", "", "the dog"]
 

@@ -7,9 +7,9 @@ import torch
 
 from legroom.errors import UsageError
 from legroom.job import _find_function, address_of, load_job
-from legroom.workloads import WORKLOADS, jobs, pairs
-from legroom.workloads.data_places import look_for
-from legroom.workloads.published import PUBLISHED
+from legroom.workloads import WORKLOADS, jobs
+from legroom.workloads.readers.published import PUBLISHED, look_for
+from legroom.workloads.text import pairs
 
 OPTIONS = {name: {"data": "synthetic"} for name in WORKLOADS if name != "digits"}
 LISTED = {workload.name: workload for workload in jobs()}

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from legroom.workloads import Workload
-from legroom.workloads.data_places import DataPlace
+from legroom.workloads.readers.published import DataPlace
 
 LAST_WORDS = (
     "Options are set by --with name=value; --data DIR is short for --with data=DIR. Without it, data sets are looked "

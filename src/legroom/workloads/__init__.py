@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from legroom.workloads.data_places import DataPlace, look_for
+from legroom.workloads.readers.published import DataPlace, look_for
 
 WORKLOADS = (
     "digits",

@@ -6,15 +6,16 @@ import sysconfig
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from legroom.job import Job, Settings
-from legroom.workloads.cache import Prepared, load_or_make
-from legroom.workloads.carried import LanguageModel
-from legroom.workloads.files import SYNTHETIC
-from legroom.workloads.highway import RecurrentHighway
-from legroom.workloads.reading import decode, read_content
-from legroom.workloads.running_text import JUDGED_SHARE, make_text, make_text_job, number_characters, own_text
+from legroom.workloads.models.language_model import LanguageModel
+from legroom.workloads.models.recurrent_highway import RecurrentHighway
+from legroom.workloads.readers.cache import Prepared, load_or_make
+from legroom.workloads.readers.files import SYNTHETIC, own_file, read_content
+from legroom.workloads.text.lines import decode
+from legroom.workloads.text.running_text import JUDGED_SHARE, OWN_TEXT, language_model_job, make_text, number_characters
 
 LEFT_OUT = {"test", "tests", "idlelib", "site-packages", "lib2to3", "pydoc_data", "encodings", "turtledemo"}
 """Folders of the standard library that are tests, tables, or not on every machine."""
@@ -55,12 +56,14 @@ def job(
             num_codes, hidden, 1, dropout=0.0, spread=SPREAD, reader=RecurrentHighway(hidden, hidden, depth)
         )
 
-    return make_text_job(
-        prepared,
+    return language_model_job(
+        lambda part: torch.from_numpy(prepared.arrays[part]),
         sized,
         (hidden, depth),
         window=sequence,
+        solver=torch.optim.Adam,
         finish=to_bits,
+        chance=to_bits(prepared.facts["unigram_loss"]),
         # Ardalani et al. 2018, section 1 and 2: batch, solver and rate, depth and sequence; they vary the width.
         # The clip is that of Zilly et al. 2017.
         baseline=Settings(batch_size=128, learning_rate=1e-3, clip_norm=10.0, num_epochs=10),
@@ -80,7 +83,7 @@ def to_bits(loss: float) -> float:
 def read(text: str, min_frequency: int) -> Prepared:
     """The user's text, or the standard library, as numbers; made once."""
     if text:
-        path = own_text(text)
+        path = own_file(text, OWN_TEXT)
         pieces = _cut_end(decode(read_content(path), path))
     else:
         path = Path(sysconfig.get_paths()["stdlib"])

@@ -7,12 +7,11 @@ import torch
 from torch import nn
 
 from legroom.job import Job, Score, Settings
-from legroom.workloads.cifar import FILES, NUM_CLASSES, NUM_IN_FILE, NUM_PIXELS, find_part, read_images
-from legroom.workloads.classifiers import count_correct, mean_loss
-from legroom.workloads.files import SYNTHETIC
-from legroom.workloads.pictures import CropAndFlip, Normalised
-from legroom.workloads.resnet import ResNet
-from legroom.workloads.tensors import Tensors, collate
+from legroom.workloads.models.classifiers import CropAndFlip, Normalize, count_correct, mean_loss
+from legroom.workloads.models.resnet import ResNet
+from legroom.workloads.readers.cifar import FILES, NUM_CLASSES, NUM_IN_FILE, NUM_PIXELS, find_part, read_images
+from legroom.workloads.readers.files import SYNTHETIC
+from legroom.workloads.readers.tensors import Tensors, collate
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 """Of each colour over the training images."""
@@ -41,7 +40,7 @@ def job(data: str = "", width: int = 64, depth: int = 2) -> Job:
     def sized(width: int, depth: int) -> Callable[[], nn.Module]:
         return lambda: nn.Sequential(
             CropAndFlip(padding=4),
-            Normalised(MEAN, STD),
+            Normalize(MEAN, STD),
             ResNet(NUM_CLASSES, stem="small", num_blocks=(depth,) * 4, width=width),
         )
 
@@ -68,9 +67,9 @@ def make_images(num_images: int) -> Tensors:
 
     Patterns are coarse and black at the edges, so that crops and flips leave them what they are.
     """
-    chance = np.random.default_rng(num_images)
-    labels = chance.integers(0, NUM_CLASSES, num_images)
-    images = chance.integers(0, 128, (num_images, 3, NUM_PIXELS, NUM_PIXELS), dtype=np.uint8)
+    rng = np.random.default_rng(num_images)
+    labels = rng.integers(0, NUM_CLASSES, num_images)
+    images = rng.integers(0, 128, (num_images, 3, NUM_PIXELS, NUM_PIXELS), dtype=np.uint8)
     images[:, :, 8:-8, 8:-8] += _colours()[labels][:, :, None, None]
     return Tensors(torch.from_numpy(images), torch.from_numpy(labels))
 

@@ -11,8 +11,8 @@ from torch import nn
 
 from legroom.errors import JobRaised
 from legroom.job import Job, Score, Settings
-from legroom.workloads.classifiers import Convolutions, RowReader, count_correct, mean_loss
-from legroom.workloads.tensors import Tensors, collate
+from legroom.workloads.models.classifiers import RowLSTM, SmallCNN, count_correct, mean_loss
+from legroom.workloads.readers.tensors import Tensors, collate
 
 NUM_VALID = 360
 CHANCE = 42 / NUM_VALID
@@ -32,7 +32,7 @@ def job(hidden: int = 128, model: Literal["lstm", "cnn"] = "lstm") -> Job:
 
     hidden: LSTM units, twice the channels of the CNN. model: lstm or cnn.
     """
-    kind = RowReader if model == "lstm" else Convolutions
+    kind = RowLSTM if model == "lstm" else SmallCNN
 
     def sized(hidden: int, num_layers: int) -> Callable[[], nn.Module]:
         return lambda: kind(NUM_PIXELS, hidden, num_layers)

@@ -7,12 +7,11 @@ from torch import nn
 
 from legroom.errors import UsageError
 from legroom.job import Job, Score, Settings
-from legroom.workloads.classifiers import count_correct, mean_loss
-from legroom.workloads.files import SYNTHETIC, find_folder
-from legroom.workloads.folders import ClassFolders, Sample, is_photo, most_frequent_share, read_folders
-from legroom.workloads.photo_data import FilesOnDisk, Photos, keep_decoded, make_photos
-from legroom.workloads.pictures import Normalised
-from legroom.workloads.resnet import LAYERS, named_resnet
+from legroom.workloads.models.classifiers import Normalize, count_correct, mean_loss
+from legroom.workloads.models.resnet import LAYERS, named_resnet
+from legroom.workloads.readers.class_folders import ClassFolders, Sample, is_photo, most_frequent_share, read_folders
+from legroom.workloads.readers.files import SYNTHETIC, find_folder
+from legroom.workloads.readers.photos import FilesOnDisk, Photos, cache_decoded, make_photos
 
 SYNTHETIC_NOTE = (
     "The data is a synthetic stand-in for photographs: drawn JPEG files of ImageNet's usual size, so scores say "
@@ -48,13 +47,13 @@ def job(
         if found is None:
             return Photos(make_photos(NUM_SYNTHETIC[part], num_classes), size, train=part == "train")
         samples: list[Sample] = getattr(found, part)
-        return Photos(keep_decoded(samples, size) if keep else FilesOnDisk(samples), size, train=part == "train")
+        return Photos(cache_decoded(samples, size) if keep else FilesOnDisk(samples), size, train=part == "train")
 
-    def normalised(network: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
-        return lambda: nn.Sequential(Normalised(), network())
+    def normalized(network: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
+        return lambda: nn.Sequential(Normalize(), network())
 
     return Job(
-        model=normalised(network),
+        model=normalized(network),
         train_data=lambda: read("train"),
         valid_data=lambda: read("valid"),
         loss=mean_loss,
@@ -63,8 +62,8 @@ def job(
         ),
         score=Score(count_correct, goal="max", chance=chance),
         resize={
-            "width": lambda width: normalised(named_resnet(model, num_classes, width=width)),
-            "depth": lambda depth: normalised(named_resnet(model, num_classes, depth=depth)),
+            "width": lambda width: normalized(named_resnet(model, num_classes, width=width)),
+            "depth": lambda depth: normalized(named_resnet(model, num_classes, depth=depth)),
         }
         if model in LAYERS
         else {},

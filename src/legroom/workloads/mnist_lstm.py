@@ -1,25 +1,19 @@
 """MNIST read row by row by an LSTM, the smallest of the large-batch studies' recurrent jobs."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import nn
 
-from legroom.errors import UsageError
 from legroom.job import Job, Score, Settings
-from legroom.workloads.classifiers import RowReader, Scaled, count_correct, mean_loss
-from legroom.workloads.files import SYNTHETIC, find_file
-from legroom.workloads.idx import read_idx
-from legroom.workloads.published import PUBLISHED
-from legroom.workloads.tensors import Tensors, collate
+from legroom.workloads.models.classifiers import RowLSTM, ScaleBytes, count_correct, mean_loss
+from legroom.workloads.readers.files import SYNTHETIC
+from legroom.workloads.readers.mnist import NUM_CLASSES, NUM_IMAGES, NUM_PIXELS, find_part, read_images
+from legroom.workloads.readers.published import PUBLISHED
+from legroom.workloads.readers.tensors import Tensors, collate
 
-NUM_PIXELS = 28
-NUM_CLASSES = 10
-NUM_IMAGES = {"train": 60_000, "t10k": 10_000}
-"""Images of each part, as published."""
 CHANCE = {"mnist": 0.1135, "fashion-mnist": 0.1}
 """The share of the most frequent class in the test part, as published."""
 SYNTHETIC_NOTE = "The data is a synthetic stand-in for MNIST: ten noisy patterns, so scores say nothing about MNIST."
@@ -48,7 +42,7 @@ def job(
         return read_images(*files[part], PUBLISHED[images].at) if files else make_images(NUM_IMAGES[part])
 
     def sized(hidden: int, num_layers: int) -> Callable[[], nn.Module]:
-        return lambda: nn.Sequential(Scaled(), RowReader(NUM_PIXELS, hidden, num_layers, NUM_CLASSES))
+        return lambda: nn.Sequential(ScaleBytes(), RowLSTM(NUM_PIXELS, hidden, num_layers, NUM_CLASSES))
 
     return Job(
         model=sized(hidden, layers),
@@ -66,43 +60,11 @@ def job(
     )
 
 
-def find_part(data: str, folder: str, part: str) -> tuple[Path, Path]:
-    """The files of a part's images and labels."""
-    num_images = NUM_IMAGES[part]
-
-    def find(name: str, num_bytes: int) -> Path:
-        return find_file(
-            data, folder, (name, f"{name}.gz"), num_bytes=num_bytes, published_at=f"{PUBLISHED[folder].at}, packed"
-        )
-
-    return (
-        find(f"{part}-images-idx3-ubyte", 16 + num_images * NUM_PIXELS**2),
-        find(f"{part}-labels-idx1-ubyte", 8 + num_images),
-    )
-
-
-def read_images(images_path: Path, labels_path: Path, published_at: str) -> Tensors:
-    """Images, as bytes, and their classes."""
-    images = read_idx(images_path, 3, published_at)
-    labels = read_idx(labels_path, 1, published_at)
-    if images.shape[1:] != (NUM_PIXELS, NUM_PIXELS):
-        size = "x".join(str(count) for count in images.shape[1:])
-        raise UsageError(f"{images_path} has images of {size} pixels; this job needs {NUM_PIXELS}x{NUM_PIXELS}")
-    if len(images) != len(labels):
-        raise UsageError(
-            f"{images_path} has {len(images):,} images and {labels_path} {len(labels):,} labels; "
-            f"each image needs one. Get both again from {published_at}"
-        )
-    if len(labels) and int(labels.max()) >= NUM_CLASSES:
-        raise UsageError(f"{labels_path} has the label {int(labels.max())}; this job has the classes 0 to 9")
-    return Tensors(images, labels.long())
-
-
 def make_images(num_images: int) -> Tensors:
     """A stand-in of MNIST's shape: each class a pattern of its own, the same always, under noise."""
     patterns = np.random.default_rng(0).integers(0, 96, (NUM_CLASSES, NUM_PIXELS, NUM_PIXELS), dtype=np.uint8)
-    chance = np.random.default_rng(num_images)
-    labels = chance.integers(0, NUM_CLASSES, num_images)
-    pixels = chance.integers(0, 160, (num_images, NUM_PIXELS, NUM_PIXELS), dtype=np.uint8)
+    rng = np.random.default_rng(num_images)
+    labels = rng.integers(0, NUM_CLASSES, num_images)
+    pixels = rng.integers(0, 160, (num_images, NUM_PIXELS, NUM_PIXELS), dtype=np.uint8)
     pixels += patterns[labels]
     return Tensors(torch.from_numpy(pixels), torch.from_numpy(labels))

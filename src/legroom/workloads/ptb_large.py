@@ -3,7 +3,7 @@
 from typing import Literal
 
 from legroom.job import Job, Settings
-from legroom.workloads.ptb import Size, make_job
+from legroom.workloads.text.penn_treebank import make_job
 
 WINDOW = 35
 LISTED = {
@@ -23,10 +23,13 @@ def job(data: str = "", evaluate: Literal["valid", "test"] = "valid", hidden: in
     return make_job(
         data,
         evaluate,
-        Size(hidden=hidden, num_layers=layers, window=WINDOW, dropout=0.65, spread=0.04),
+        (hidden, layers),
+        window=WINDOW,
+        dropout=0.65,
+        spread=0.04,
         # Zaremba et al. 2014, section 4.1: rate 1, divided by 1.15 each epoch after the fourteenth, norm clipped at 10.
         # Rate and clip for a mean over the window, as in ptb_small.
-        Settings(
+        baseline=Settings(
             batch_size=20,
             learning_rate=1.0 * WINDOW,
             clip_norm=10 / WINDOW,

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from legroom.job import Job, Settings
-from legroom.workloads.ptb import Size, make_job
+from legroom.workloads.text.penn_treebank import make_job
 
 WINDOW = 20
 LISTED = {
@@ -23,11 +23,14 @@ def job(data: str = "", evaluate: Literal["valid", "test"] = "valid", hidden: in
     return make_job(
         data,
         evaluate,
-        Size(hidden=hidden, num_layers=layers, window=WINDOW, dropout=0.0, spread=0.1),
+        (hidden, layers),
+        window=WINDOW,
+        dropout=0.0,
+        spread=0.1,
         # Zaremba et al. 2014, section 4.1: rate 1, halved each epoch after the fourth, norm clipped at 5. Their loss is
         # summed over the window, ours is its mean: the gradient is 1/WINDOW of theirs, so the rate is WINDOW times and
         # the clip 1/WINDOW of theirs, and the updates are the same.
-        Settings(
+        baseline=Settings(
             batch_size=20,
             learning_rate=1.0 * WINDOW,
             clip_norm=5 / WINDOW,

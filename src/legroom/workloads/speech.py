@@ -10,12 +10,12 @@ from torch import nn
 from legroom.job import Batch, Job, Score, Settings
 from legroom.training.data.buckets import BucketBatches, bucket_loader
 from legroom.training.data.padding import bucket_borders
-from legroom.workloads.cache import Prepared
-from legroom.workloads.chance import constant_error_rate
-from legroom.workloads.files import SYNTHETIC
-from legroom.workloads.listener import Listener, count_errors, ctc_loss
-from legroom.workloads.recordings import DIGITS, Recording, find_recordings
-from legroom.workloads.speech_data import LETTERS, NUM_BANDS, Sounds, gather, pad, prepare, spell, split
+from legroom.workloads.models.deep_speech import DeepSpeech, count_errors, ctc_loss
+from legroom.workloads.readers.cache import Prepared
+from legroom.workloads.readers.files import SYNTHETIC
+from legroom.workloads.readers.recordings import DIGITS, Recording, find_recordings
+from legroom.workloads.readers.speech_features import LETTERS, NUM_BANDS, Sounds, gather, pad, prepare, spell, split
+from legroom.workloads.text.chance import constant_error_rate
 
 NUM_SYNTHETIC = 1_500
 NUM_BUCKETS = 6
@@ -49,7 +49,7 @@ def job(
     train, valid = split(prepared, held_out)
 
     def sized(hidden: int, num_layers: int) -> Callable[[], nn.Module]:
-        return lambda: Listener(NUM_BANDS, len(LETTERS), hidden, num_layers)
+        return lambda: DeepSpeech(NUM_BANDS, len(LETTERS), hidden, num_layers)
 
     return Job(
         model=sized(hidden, layers),
@@ -86,13 +86,13 @@ def _notes(data: str, prepared: Prepared) -> Iterable[str]:
 
 def make_recordings() -> Prepared:
     """A stand-in of the spoken digits' lengths: each letter six to eighteen rows of its own pattern under noise."""
-    chance = np.random.default_rng(0)
-    patterns = chance.standard_normal((1 + len(LETTERS), NUM_BANDS))
+    rng = np.random.default_rng(0)
+    patterns = rng.standard_normal((1 + len(LETTERS), NUM_BANDS))
     features, letters, kept = [], [], []
     for number in range(NUM_SYNTHETIC):
         spelled = spell(DIGITS[number % 10])
-        rows = patterns[np.repeat(spelled, chance.integers(6, 19, len(spelled)))]
-        features.append((rows + chance.standard_normal(rows.shape)).astype(np.float16))
+        rows = patterns[np.repeat(spelled, rng.integers(6, 19, len(spelled)))]
+        features.append((rows + rng.standard_normal(rows.shape)).astype(np.float16))
         letters.append(spelled)
         speaker, is_test = f"speaker {number % 6}", number // 10 % 8 == 0
         kept.append(Recording(name=str(number), words="", speaker=speaker, published_as_test=is_test, read=lambda: b""))

@@ -10,14 +10,12 @@ from legroom.errors import UsageError
 from legroom.job import Batch, Job, Score, Settings
 from legroom.training.data.buckets import BucketBatches, Order, bucket_loader
 from legroom.training.data.padding import padded_lengths
-from legroom.workloads.chance import chance_accuracy
-from legroom.workloads.files import SYNTHETIC
-from legroom.workloads.pair_files import find_pairs
-from legroom.workloads.pairs import Corpus, Pairs, make_corpus, make_pairs
-from legroom.workloads.parallel import Pipeline, prepare_pairs
-from legroom.workloads.tensors import collate
-from legroom.workloads.translators import Design, Translator, make_loss, make_score
-from legroom.workloads.vocabulary import Cut
+from legroom.workloads.models.translator import Design, Translator, make_loss, make_score
+from legroom.workloads.readers.files import SYNTHETIC
+from legroom.workloads.readers.tensors import collate
+from legroom.workloads.text.chance import chance_accuracy
+from legroom.workloads.text.pairs import Corpus, Pairs, Pipeline, find_pairs, make_corpus, make_pairs, prepare_pairs
+from legroom.workloads.text.vocabulary import Cut
 
 SYNTHETIC_NOTE = (
     "The data is a synthetic stand-in for sentence pairs: random words of an invented language, neighbours swapped, "

@@ -7,12 +7,11 @@ from torch import nn
 
 from legroom.errors import UsageError
 from legroom.job import Job, Score, Settings
-from legroom.workloads.classifiers import count_correct, mean_loss
-from legroom.workloads.clips import ClipFiles, Clips, DrawnClips, scene
-from legroom.workloads.files import SYNTHETIC, find_folder
-from legroom.workloads.folders import is_clip, most_frequent_share, read_folders
-from legroom.workloads.pictures import Normalised
-from legroom.workloads.resnet import ResNet
+from legroom.workloads.models.classifiers import Normalize, count_correct, mean_loss
+from legroom.workloads.models.resnet import ResNet
+from legroom.workloads.readers.class_folders import is_clip, most_frequent_share, read_folders
+from legroom.workloads.readers.clips import ClipFiles, Clips, SyntheticClips, scene
+from legroom.workloads.readers.files import SYNTHETIC, find_folder
 
 MEAN, STD = (0.43216, 0.394666, 0.37645), (0.22803, 0.22145, 0.216989)
 """Of each colour over Kinetics-400."""
@@ -47,12 +46,16 @@ def job(
     num_classes = len(found.classes) if found else NUM_SYNTHETIC["classes"]
 
     def read(part: str) -> Clips:
-        source = ClipFiles(getattr(found, part)) if found else drawn(NUM_SYNTHETIC[part], num_classes, frames, size)
-        return Clips(source, frames, size, train=part == "train")
+        train = part == "train"
+        if found:
+            return Clips(ClipFiles(getattr(found, part)), frames, size, train=train)
+        # A little longer and larger than what is cut from them.
+        generated = SyntheticClips(NUM_SYNTHETIC[part], num_classes, 2 * frames, size + size // 4)
+        return Clips(generated, frames, size, train=train)
 
     def sized(width: int, depth: int) -> Callable[[], nn.Module]:
         network = {"stem": "clip", "num_blocks": (depth,) * 4, "width": width}
-        return lambda: nn.Sequential(Normalised(MEAN, STD), ResNet(num_classes, **network))  # type: ignore[arg-type]
+        return lambda: nn.Sequential(Normalize(MEAN, STD), ResNet(num_classes, **network))  # type: ignore[arg-type]
 
     return Job(
         model=sized(width, depth),
@@ -66,8 +69,3 @@ def job(
         baseline=Settings(batch_size=32, learning_rate=0.01, schedule="cosine", num_epochs=45, num_workers=2),
         notes=() if found else (SYNTHETIC_NOTE,),
     )
-
-
-def drawn(num_clips: int, num_classes: int, num_frames: int, size: int) -> DrawnClips:
-    """Generated clips, a little larger and longer than what is cut from them."""
-    return DrawnClips(num_clips, num_classes, 2 * num_frames, size + size // 4)

@@ -5,17 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+import torch
 from torch import nn
 
 from legroom.errors import UsageError
 from legroom.job import Job, Settings
-from legroom.workloads.cache import Prepared, load_or_make
-from legroom.workloads.carried import LanguageModel
-from legroom.workloads.files import SYNTHETIC, find_file
-from legroom.workloads.published import PUBLISHED
-from legroom.workloads.reading import decode, lines_of, read_content
-from legroom.workloads.running_text import make_text, make_text_job, number_words, own_text, split_at_end
-from legroom.workloads.vocabulary import Tokens
+from legroom.workloads.models.language_model import LanguageModel
+from legroom.workloads.readers.cache import Prepared, load_or_make
+from legroom.workloads.readers.files import SYNTHETIC, find_file, own_file, read_content
+from legroom.workloads.readers.published import PUBLISHED
+from legroom.workloads.text.lines import decode, lines_of
+from legroom.workloads.text.running_text import JUDGED_SHARE, OWN_TEXT, language_model_job, make_text, number_words
+from legroom.workloads.text.vocabulary import Tokens
 
 MEMBER_BYTES = {"train": 10_797_148, "valid": 1_121_681, "test": 1_256_449}
 NUM_TOKENS = (2_088_628, 217_646)
@@ -62,12 +63,14 @@ def job(
     def sized(hidden: int, num_layers: int) -> Callable[[], nn.Module]:
         return lambda: LanguageModel(num_codes, hidden, num_layers, dropout=dropout, spread=SPREAD)
 
-    return make_text_job(
-        prepared,
+    return language_model_job(
+        lambda part: torch.from_numpy(prepared.arrays[part]),
         sized,
         (hidden, layers),
         window=sequence,
+        solver=torch.optim.Adam,
         finish=math.exp,
+        chance=math.exp(prepared.facts["unigram_loss"]),
         # Ardalani et al. 2018, section 2, leave width, batch and rate of this model open: batch and rate are those
         # they give for the character model.
         baseline=Settings(batch_size=128, learning_rate=1e-3, num_epochs=20),
@@ -78,7 +81,7 @@ def job(
 def read(data: str, text: str, evaluate: str, num_words: int, tokens: Tokens) -> Prepared:
     """The user's text, or WikiText-2, as numbers; made once."""
     if text:
-        path = own_text(text)
+        path = own_file(text, OWN_TEXT)
         contents = [read_content(path)]
     else:
         (names,) = PUBLISHED["wikitext-2"].names
@@ -88,10 +91,16 @@ def read(data: str, text: str, evaluate: str, num_words: int, tokens: Tokens) ->
 
     def make() -> Prepared:
         parts = [lines_of(decode(content, path)) for content in contents]
-        train, valid = parts if len(parts) == 2 else split_at_end(parts[0])
+        train, valid = parts if len(parts) == 2 else _cut_end(parts[0])
         return number_words(train, valid, num_words, tokens, str(path))
 
     return load_or_make(contents, options, make)
+
+
+def _cut_end(lines: list[str]) -> tuple[list[str], list[str]]:
+    """The lines that train, and the last of them, which judge."""
+    num_judging = max(1, round(JUDGED_SHARE * len(lines)))
+    return lines[:-num_judging], lines[-num_judging:]
 
 
 def _read_part(path: Path, part: str) -> bytes:

@@ -14,8 +14,8 @@ from legroom.questions.vocabulary.law import (
     size_by_min_frequency,
     thresholds_for,
 )
-from legroom.workloads.lines import Lines
-from legroom.workloads.vocabulary import SPECIAL
+from legroom.workloads.text.lines import Lines
+from legroom.workloads.text.vocabulary import SPECIAL
 
 CUTS: dict[str, Callable[[Any, int], int]] = {
     "min-frequency": size_by_min_frequency,
@@ -69,7 +69,7 @@ def _by_threshold(lines: Lines, by: By) -> list[dict[str, Any]]:
 
 def _by_merges(lines: Lines) -> list[dict[str, Any]]:
     """More merges, more pieces and shorter lines; up to where no two pieces are left to join."""
-    from legroom.workloads.bpe import learn_pieces
+    from legroom.workloads.text.vocabulary import learn_pieces
 
     counts = lines.counts()
     points: list[dict[str, Any]] = []

@@ -8,9 +8,8 @@ from legroom.errors import UsageError
 from legroom.host import read_host
 from legroom.questions.vocabulary.advice import CUTS, advise_vocabulary
 from legroom.questions.vocabulary.answer import VocabularyAnswer
-from legroom.workloads.lines import number_lines
-from legroom.workloads.reading import read_column
-from legroom.workloads.vocabulary import TOKENS
+from legroom.workloads.text.lines import number_lines, read_column
+from legroom.workloads.text.vocabulary import TOKENS
 
 
 def vocabulary(

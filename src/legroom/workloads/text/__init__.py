@@ -1,0 +1,1 @@
+"""Text as numbers: lines, vocabularies, sentence pairs and running text."""

@@ -1,10 +1,23 @@
 """For tests, ours and yours: a machine with planted laws, a fake clock, and checks every engine must pass."""
 
 from legroom.questions.loading.fake import FakeLoaders
+from legroom.questions.memory.fake import FakeMemory
 from legroom.questions.speed.fake import FakeSteps
+from legroom.questions.train.fake import FakeLearner, FakeRuns
 from legroom.testing.clock import FakeClock
 from legroom.testing.conformance import check_engine
 from legroom.testing.host import plant_gpu, plant_host
 from legroom.testing.machine import FakeMachine
 
-__all__ = ["FakeClock", "FakeLoaders", "FakeMachine", "FakeSteps", "check_engine", "plant_gpu", "plant_host"]
+__all__ = [
+    "FakeClock",
+    "FakeLearner",
+    "FakeLoaders",
+    "FakeMachine",
+    "FakeMemory",
+    "FakeRuns",
+    "FakeSteps",
+    "check_engine",
+    "plant_gpu",
+    "plant_host",
+]

@@ -17,18 +17,6 @@ def ask(machine, tmp_path, budget, **more):
     return api.memory("digits", device="cpu", memory=budget, run=run, **more)
 
 
-def truth(machine, budget):
-    size = 1
-    while machine.peak_bytes(size * 2, proof=True) <= budget:
-        size *= 2
-    step = size
-    while step:
-        if machine.peak_bytes(size + step, proof=True) <= budget:
-            size += step
-        step //= 2
-    return size
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_the_batch_found_fits_and_is_within_ten_percent_of_the_largest(tmp_path, seed):
     rng = random.Random(seed)
@@ -41,13 +29,13 @@ def test_the_batch_found_fits_and_is_within_ten_percent_of_the_largest(tmp_path,
         seed=seed,
     )
     budget = int((1000 + 10 ** rng.uniform(1.5, 4)) * MIB)
-    best = truth(machine, budget)
+    best = machine.memory.largest_batch(budget)
     best = min(best, 2**20)
     if best < 2:
         pytest.skip("this law holds fewer than two samples")
     answer = ask(machine, tmp_path, budget)
     assert answer.verified
-    assert machine.peak_bytes(answer.max_batch_size, proof=True) <= budget
+    assert machine.memory.peak_bytes(answer.max_batch_size, proof=True) <= budget
     assert answer.max_batch_size >= min(best - 1, 0.9 * best)
     assert answer.num_ooms == 0
 
@@ -69,7 +57,7 @@ def test_no_request_is_made_above_the_budget_while_climbing(tmp_path):
     ask(machine, tmp_path, 2**30)
     climbed = [request for request in machine.asked if isinstance(request, StepPeaks) and not request.proof]
     assert climbed
-    assert all(machine.peak_bytes(request.batch_size) <= 2**30 for request in climbed)
+    assert all(machine.memory.peak_bytes(request.batch_size) <= 2**30 for request in climbed)
 
 
 def test_a_model_larger_than_the_budget_is_an_answer_with_its_size(tmp_path):
@@ -85,7 +73,7 @@ def test_one_sample_is_tried_where_two_do_not_fit(tmp_path):
 def test_out_of_memory_on_the_way_is_counted_and_survived(tmp_path):
     machine = FakeMachine(bytes_per_sample=3e6, fixed_bytes=200e6, limit_bytes=3e9)
     answer = ask(machine, tmp_path, 2**33)
-    assert machine.peak_bytes(answer.max_batch_size) <= 3e9
+    assert machine.memory.peak_bytes(answer.max_batch_size) <= 3e9
     assert answer.num_ooms > 0
 
 
@@ -123,7 +111,7 @@ def test_every_worker_started_is_closed(tmp_path):
 def test_a_micro_batch_leaves_room_for_gradients_held_between_passes(tmp_path):
     machine = FakeMachine(bytes_per_sample=3e6, fixed_bytes=200e6, gradient_bytes=300e6)
     answer = ask(machine, tmp_path, 2**30, effective_batch=1000)
-    assert machine.peak_bytes(answer.micro_batch_size) + 300e6 <= 2**30
+    assert machine.memory.peak_bytes(answer.micro_batch_size) + 300e6 <= 2**30
     assert answer.micro_batch_size * answer.accumulation_steps >= 1000
     assert answer.accumulation_steps <= 8
 

@@ -20,7 +20,7 @@ def ask(machine, tmp_path, memory, host=WITH_CARD, **more):
 
 
 def truth(machine, cap):
-    return int((cap - machine.reserve_bytes - machine.fixed_bytes) / machine.bytes_per_sample / machine.proof_factor)
+    return machine.memory.largest_batch(cap - machine.memory.reserve_bytes)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -252,7 +252,7 @@ def test_passes_are_proved_with_the_gradients_that_are_held_between_them(tmp_pat
     machine = FakeMachine(bytes_per_sample=40e6, fixed_bytes=300e6, gradient_bytes=200e6)
     answer = ask_plan(tmp_path, machine, memory="1GB")
     assert answer.batch_size * answer.accumulation_steps >= 32
-    assert machine.peak_bytes(answer.batch_size) + 200e6 <= 1e9
+    assert machine.memory.peak_bytes(answer.batch_size) + 200e6 <= 1e9
     assert any(request.accumulation_steps > 1 for request in machine.asked if isinstance(request, StepPeaks))
 
 

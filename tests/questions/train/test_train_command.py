@@ -22,7 +22,7 @@ from legroom import api
 from legroom.cli import app
 from legroom.errors import UsageError
 from legroom.questions.train.view import print_train
-from legroom.testing import FakeMachine
+from legroom.testing import FakeMachine, FakeRuns
 
 JOBS = Path(__file__).parents[2] / "jobs"
 JOB = f"{JOBS / 'bad' / 'trouble.py'}:job"
@@ -293,7 +293,8 @@ def test_wrong_words_exit_2(tmp_path, words, message):
 
 @pytest.mark.parametrize(("chance", "left"), [(0.3, True), (0.495, False), (0.6, False), (None, None)])
 def test_a_score_that_never_left_chance_is_told(chance, left, tmp_path):
-    answer = api.train("digits", num_steps=100, run=api.Run(out=tmp_path, engine=FakeMachine(chance=chance)))
+    machine = FakeMachine(runs=FakeRuns(chance=chance))
+    answer = api.train("digits", num_steps=100, run=api.Run(out=tmp_path, engine=machine))
     assert (answer.best_score, answer.left_chance) == (0.5, left)
     assert any("never left chance" in note for note in answer.notes) == (left is False)
     page = (tmp_path / "report.html").read_text()

@@ -2,8 +2,10 @@
 
 import random
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from legroom.questions.loading.records import ColdRead, Lane, LaneRate, LoaderRates, RaceLoaders, ReadCold
+from legroom.requests import Request
 
 
 @dataclass(kw_only=True)
@@ -14,6 +16,8 @@ class FakeLoaders:
     >>> loaders.batch_seconds(0), loaders.batch_seconds(2), loaders.batch_seconds(8)
     (0.05, 0.02, 0.01)
     """
+
+    ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (RaceLoaders, ReadCold)
 
     prepare_seconds: float = 0.04
     """To prepare a batch on one core."""
@@ -67,6 +71,12 @@ class FakeLoaders:
         others = num_workers - 1
         by_workers = whole * (1 + self.contention * others + self.coherence * num_workers * others) / num_workers
         return max(by_workers, self.prepare_seconds / self.num_cores, self.main_seconds)
+
+    def answer(self, request: Any) -> tuple[Any, float]:
+        """What a child would report, and the seconds that would take."""
+        if isinstance(request, ReadCold):
+            return self.cold(request), 0.0
+        return self.race(request), request.num_rounds * len(request.lanes) * request.window_seconds
 
     def race(self, request: RaceLoaders) -> LoaderRates:
         """What a child would report."""

@@ -3,8 +3,10 @@
 import math
 import random
 from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from legroom.questions.speed.records import DeviceLoad, MeasurePadding, PaddingSeen, StepTime, StepTimes, TimeSteps
+from legroom.requests import DeviceSpeed, MeasureDevice, Request
 
 
 class FakeSteps:
@@ -14,6 +16,8 @@ class FakeSteps:
     >>> steps.time(TimeSteps(device="cpu", batch_sizes=(1, 64))).points[1].samples_per_second
     1000.0
     """
+
+    ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (TimeSteps, MeasurePadding, MeasureDevice)
 
     def __init__(
         self,
@@ -52,6 +56,15 @@ class FakeSteps:
     def start(self) -> None:
         """A new process: it has run no size yet, and has a pace of its own."""
         self._largest, self._pace = 0, self._random.lognormvariate(0, self.process_noise)
+
+    def answer(self, request: Any) -> tuple[Any, float]:
+        """What a child would report, and the seconds that would take."""
+        match request:
+            case TimeSteps():
+                return self.time(request), request.seconds
+            case MeasurePadding():
+                return self.pad(request), 0.0
+        return DeviceSpeed(values={"matmul_fp32_flops_per_second": {"median": 1e12, "spread": 0.0}}), 0.0
 
     def time(self, request: TimeSteps) -> StepTimes:
         """The planted seconds; a size that needs more than there is runs out of memory."""

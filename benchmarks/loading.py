@@ -27,7 +27,7 @@ from legroom.engines.local import LocalEngine
 from legroom.environments import UNCHANGED, Environment
 from legroom.errors import LegroomError
 from legroom.host.limits import read_limits
-from legroom.job import JobAddress, address_of
+from legroom.job_address import JobAddress, address_of
 from legroom.questions.loading.records import Lane, LoaderRates, RaceLoaders
 from legroom.requests import to_json
 

@@ -24,7 +24,8 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from legroom.job import Job, Settings, load_job
+from legroom.job import Job, Settings
+from legroom.job_address import load_job
 from legroom.laws.intervals import median_interval
 from legroom.training.loop import Run
 from legroom.training.records import Train

@@ -23,7 +23,7 @@ from typing import Any
 from legroom import api
 from legroom.engines.local import LocalEngine
 from legroom.errors import LegroomError
-from legroom.job import JobAddress, address_of
+from legroom.job_address import JobAddress, address_of
 from legroom.questions.memory.allocator.ledger import MemoryEstimate
 from legroom.questions.memory.records import StepPeaks, TracedMemory, TraceMemory
 

@@ -26,7 +26,7 @@ from legroom.engines.base import Child
 from legroom.engines.local import LocalEngine
 from legroom.environments import EXPANDABLE, UNCHANGED, Environment
 from legroom.errors import LegroomError
-from legroom.job import JobAddress, address_of
+from legroom.job_address import JobAddress, address_of
 from legroom.laws.compute import knee_of
 from legroom.logbook import RunStarted, open_logbook
 from legroom.questions.speed.advice import law_of

@@ -12,7 +12,8 @@ import time
 from dataclasses import asdict, replace
 from typing import Any
 
-from legroom.job import Job, load_job
+from legroom.job import Job
+from legroom.job_address import load_job
 from legroom.training.loop import Run
 from legroom.training.records import Train
 from legroom.workloads.text.chance import constant_accuracies, place_accuracies

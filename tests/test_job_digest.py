@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from legroom import api
-from legroom.job import JobAddress, address_of
+from legroom.job_address import JobAddress, address_of
 from legroom.testing import FakeMachine
 
 JOB = "import os, torch, helper\nfrom package import part\n\ndef job():\n    from nested.deep import thing\n"

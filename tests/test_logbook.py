@@ -10,7 +10,7 @@ import pytest
 
 from legroom import api
 from legroom.errors import CannotWrite, UsageError
-from legroom.job import JobAddress
+from legroom.job_address import JobAddress
 from legroom.logbook import FILE_NAME, RunStarted, open_logbook, read_records
 from legroom.questions.memory.allocator.ledger import RULES
 from legroom.questions.memory.records import PhasePeaks, StepPeaks

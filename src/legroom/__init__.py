@@ -3,7 +3,8 @@
 __version__ = "0.1.0"
 
 from legroom.api import jobs, loading, machine, memory, plan, speed, train
-from legroom.job import Job, JobAddress, Score, Settings, load_job
+from legroom.job import Job, Score, Settings
+from legroom.job_address import JobAddress, load_job
 
 __all__ = [
     "Job",

@@ -14,7 +14,7 @@ from legroom.environments import STEADY_MALLOC, UNCHANGED, Environment
 from legroom.errors import OutOfMemory
 from legroom.host import Host, read_host
 from legroom.host.target import HOST_SHARE
-from legroom.job import JobAddress, out_folder
+from legroom.job_address import JobAddress, out_folder
 from legroom.logbook import FILE_NAME, Entry, Logbook, Records, RunStarted, open_logbook, read_lines, read_records
 from legroom.questions import part_of
 from legroom.questions.base import Answer

@@ -11,7 +11,7 @@ from legroom.child.built_job import BuiltJob
 from legroom.child.held_step import Held
 from legroom.child.step_timer import EventTimer
 from legroom.child.traced_step import busy_seconds, trace
-from legroom.job import address_of
+from legroom.job_address import address_of
 from legroom.questions.speed.child import steps as step_speed
 from legroom.questions.speed.child.steps import time_steps
 from legroom.questions.speed.records import TimeSteps

@@ -10,7 +10,7 @@ from rich.progress import Progress
 from legroom import api
 from legroom.cli.common import print_answer, print_json, show_progress, speaking
 from legroom.errors import JobRaised
-from legroom.job import JobAddress
+from legroom.job_address import JobAddress
 from legroom.questions.train.view import print_train
 from legroom.reports.saved_answers import read_answers, save_answer
 from legroom.reports.terminal import PlainConsole

@@ -5,7 +5,7 @@ import torch
 
 from legroom.engines.local import LocalEngine
 from legroom.environments import UNCHANGED
-from legroom.job import address_of
+from legroom.job_address import address_of
 from legroom.questions.loading.records import Lane, RaceLoaders
 
 JOB = """

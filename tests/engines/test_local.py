@@ -16,7 +16,7 @@ from legroom.engines.local import LocalEngine
 from legroom.environments import FIXED_SEGMENTS
 from legroom.errors import JobCrashed, JobError, JobHung, JobRaised, NothingMeasured, OutOfMemory
 from legroom.host.process_memory import resident_bytes, tree_bytes, tree_of
-from legroom.job import address_of
+from legroom.job_address import address_of
 from legroom.questions.loading.records import RaceLoaders
 from legroom.questions.memory.records import PhasePeaks, StepPeaks
 from legroom.questions.speed.records import TimeSteps
@@ -134,7 +134,7 @@ def test_closing_a_worker_ends_all_its_processes():
 
 def test_a_killed_parent_leaves_no_child_behind():
     code = (
-        "import sys; from legroom.engines.local import LocalEngine; from legroom.job import address_of\n"
+        "import sys; from legroom.engines.local import LocalEngine; from legroom.job_address import address_of\n"
         "from legroom.questions.memory.records import StepPeaks\n"
         "worker = LocalEngine().start(address_of(sys.argv[1]), {})\n"
         "worker.ask(StepPeaks(device='cpu', batch_size=2)); print('ready', flush=True)\n"

@@ -3,7 +3,7 @@
 import pytest
 
 from legroom import api
-from legroom.job import JobAddress
+from legroom.job_address import JobAddress
 from legroom.questions.base import Recommendation
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.speed.answer import SpeedAnswer

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from legroom.errors import UsageError
-from legroom.job import _find_function, address_of, load_job
+from legroom.job_address import _find_function, address_of, load_job
 from legroom.workloads import WORKLOADS, jobs
 from legroom.workloads.readers.published import PUBLISHED, look_for
 from legroom.workloads.text import pairs

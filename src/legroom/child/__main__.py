@@ -56,7 +56,7 @@ def spare_inherited() -> None:
 def open_job(address: dict[str, Any], reporter: "Reporter") -> Any:
     """The job, which it begins to build before anybody asks: a child started early is ready early."""
     from legroom.child.built_job import BuiltJob
-    from legroom.job import JobAddress
+    from legroom.job_address import JobAddress
 
     pickled = None if address["pickled"] is None else base64.b64decode(address["pickled"])
     place = JobAddress(text=address["text"], options=address["options"], pickled=pickled, folder=address["folder"])

@@ -12,7 +12,8 @@ from torch import nn
 
 from legroom.child.batches import BatchSource
 from legroom.errors import JobRaised, LegroomError
-from legroom.job import Job, JobAddress, load_job
+from legroom.job import Job
+from legroom.job_address import JobAddress, load_job
 from legroom.training.step import TrainingStep
 
 Beat = Callable[..., None]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from legroom.environments import Environment
-from legroom.job import JobAddress
+from legroom.job_address import JobAddress
 from legroom.requests import Request
 
 Result = TypeVar("Result")

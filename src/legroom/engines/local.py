@@ -18,7 +18,7 @@ from legroom.engines.base import Child, Listen, ignore
 from legroom.engines.guard import LATEST, MemoryGuard
 from legroom.environments import Environment, apply_environment
 from legroom.errors import JobCrashed, JobHung, NothingMeasured, OutOfMemory, error_named
-from legroom.job import JobAddress
+from legroom.job_address import JobAddress
 from legroom.requests import SAVING, Request, record_from, to_json
 from legroom.units import format_bytes, format_seconds
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legroom.files import Claim, write_atomically
-from legroom.job import AnyJob, address_of, out_folder
+from legroom.job_address import AnyJob, address_of, out_folder
 from legroom.questions import QUESTIONS
 from legroom.reports.figures import Section
 from legroom.reports.saved_answers import SavedAnswer, read_answers

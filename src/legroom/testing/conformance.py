@@ -1,7 +1,7 @@
 """What every engine must do, as one check to call from a test."""
 
 from legroom.engines.base import Engine
-from legroom.job import JobAddress
+from legroom.job_address import JobAddress
 from legroom.questions.memory.records import PhasePeaks, StepPeaks
 from legroom.requests import Describe, JobDescription
 

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Protocol
 
 from legroom.engines.base import Child, Listen, ignore
 from legroom.environments import Environment
-from legroom.job import JobAddress
+from legroom.job_address import JobAddress
 from legroom.questions.loading.fake import FakeLoaders
 from legroom.questions.memory.fake import FakeMemory
 from legroom.questions.speed.fake import FakeSteps

@@ -13,7 +13,7 @@ import torch
 from legroom.child.built_job import BuiltJob
 from legroom.clock import monotonic
 from legroom.errors import JobCrashed, JobHung, JobRaised
-from legroom.job import address_of
+from legroom.job_address import address_of
 from legroom.questions.loading.child.cold_files import (
     cached_share,
     data_files,

@@ -15,7 +15,7 @@ import torch
 from legroom.child.built_job import BuiltJob
 from legroom.errors import JobHung
 from legroom.host.limits import read_limits
-from legroom.job import address_of
+from legroom.job_address import address_of
 from legroom.questions.loading.child import lost_batch, room
 from legroom.questions.loading.child.lane_failures import LaneFailed
 from legroom.questions.loading.child.loader_race import race_loaders

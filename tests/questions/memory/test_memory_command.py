@@ -11,7 +11,7 @@ import pytest
 
 from legroom.engines.local import LocalEngine
 from legroom.host.process_memory import resident_bytes, tree_bytes, tree_of
-from legroom.job import address_of
+from legroom.job_address import address_of
 from legroom.questions.memory.records import StepPeaks
 
 JOBS = Path(__file__).parents[2] / "jobs"

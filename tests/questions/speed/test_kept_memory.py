@@ -7,7 +7,7 @@ import pytest
 
 from legroom.engines.local import LocalEngine
 from legroom.environments import KEPT_MALLOC
-from legroom.job import address_of
+from legroom.job_address import address_of
 from legroom.questions.speed.records import TimeSteps
 
 ZOO = Path(__file__).parents[3] / "benchmarks" / "small_zoo.py"

@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 import legroom
 from legroom.child.built_job import BuiltJob
-from legroom.job import address_of
+from legroom.job_address import address_of
 from legroom.questions.speed.child.flops import count_flops
 from legroom.questions.speed.child.padding import measure_padding
 from legroom.questions.speed.child.steps import time_steps

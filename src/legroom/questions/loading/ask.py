@@ -6,7 +6,7 @@ from legroom.errors import UsageError
 from legroom.host import Host
 from legroom.host.limits import HostLimits
 from legroom.host.target import check_cuda, choose_target
-from legroom.job import AnyJob, address_of
+from legroom.job_address import AnyJob, address_of
 from legroom.questions.base import Foreseen, check_word
 from legroom.questions.loading.advice import advise_loading
 from legroom.questions.loading.answer import LoadingAnswer

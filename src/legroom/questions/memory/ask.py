@@ -7,7 +7,7 @@ from legroom.environments import EXPANDABLE, STEADY_MALLOC
 from legroom.errors import DoesNotFit, UsageError
 from legroom.host.cards import capability_of
 from legroom.host.target import Target, choose_target
-from legroom.job import AnyJob, JobAddress, address_of
+from legroom.job_address import AnyJob, JobAddress, address_of
 from legroom.questions.base import Foreseen, check_word
 from legroom.questions.memory.advice import advise_memory
 from legroom.questions.memory.answer import MemoryAnswer

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from legroom.job import JobAddress, Settings
+from legroom.job import Settings
+from legroom.job_address import JobAddress
 from legroom.plan_file import Plan
 from legroom.questions.base import Answer, Recommendation
 from legroom.questions.loading.answer import LoadingAnswer

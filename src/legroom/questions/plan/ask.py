@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from legroom.host.target import Target, choose_target
-from legroom.job import AnyJob, Settings, address_of
+from legroom.job import Settings
+from legroom.job_address import AnyJob, address_of
 from legroom.plan_file import Plan, write_plan
 from legroom.questions.base import Foreseen
 from legroom.questions.memory.ask import ask_memory, memory_question, open_memory_session, with_budget

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from legroom.errors import UsageError
 from legroom.host import Host
 from legroom.host.target import check_cuda, choose_target
-from legroom.job import AnyJob, address_of
+from legroom.job_address import AnyJob, address_of
 from legroom.laws.memory import LARGEST_BATCH
 from legroom.questions.base import Foreseen, check_word
 from legroom.questions.speed.advice import advise_speed

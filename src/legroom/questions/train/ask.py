@@ -9,7 +9,8 @@ from typing import Any, Literal
 from legroom.environments import Environment, allocator_environment, check_allocator, read_environment
 from legroom.errors import UsageError
 from legroom.host.target import choose_target
-from legroom.job import AnyJob, JobAddress, Settings, address_of
+from legroom.job import Settings
+from legroom.job_address import AnyJob, JobAddress, address_of
 from legroom.plan_file import Plan, read_plan
 from legroom.questions.train.advice import advise_train
 from legroom.questions.train.answer import TrainAnswer

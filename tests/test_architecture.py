@@ -15,8 +15,8 @@ from legroom.testing.machine import FAKES
 
 SOURCE = Path(legroom.__file__).parent
 KERNEL = (
-    "child", "clock", "engines", "environments", "errors", "files", "host", "job", "job_address", "job_files", "logbook",
-    "plan_file", "reports", "requests", "session", "setting_rules", "texts", "training", "units",
+    "child", "clock", "engines", "environments", "errors", "files", "host", "job", "job_address", "job_files",
+    "logbook", "plan_file", "reports", "requests", "session", "setting_rules", "texts", "training", "units",
 )  # fmt: skip
 JOINING = {"plan": ("ask", "answer", "records"), "speed": ("records",)}
 """Questions that are made of others, and `speed`, which takes from memory's records which sizes ran."""

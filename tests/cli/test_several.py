@@ -11,7 +11,8 @@ from legroom import api
 from legroom.cli.several import ask_each, values_of, whole_number
 from legroom.errors import DoesNotFit, OutOfMemory, UsageError
 from legroom.job_address import JobAddress
-from legroom.reports.page import gather_page, quantity
+from legroom.reports.numbers import quantity
+from legroom.reports.page import gather_page
 from legroom.reports.saved_answers import save_answer
 from legroom.reports.views import to_json_together
 from legroom.testing import FakeMachine

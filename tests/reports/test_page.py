@@ -14,7 +14,8 @@ from legroom import api
 from legroom.cli import app
 from legroom.errors import UsageError
 from legroom.questions.memory import ask
-from legroom.reports.page import embed_json, gather_page, quantity, write_page
+from legroom.reports.numbers import quantity
+from legroom.reports.page import embed_json, gather_page, write_page
 from legroom.reports.saved_answers import read_answers, save_answer
 from legroom.reports.views import to_json
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from legroom.errors import UsageError
-from legroom.questions.vocabulary.law import output_parameters
+from legroom.questions.vocabulary.advice import output_parameters
 from legroom.workloads import translation
 from legroom.workloads.text.chance import constant_accuracies, place_accuracies
 

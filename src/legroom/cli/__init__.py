@@ -1,8 +1,12 @@
-"""Translates words to calls of `legroom.api`, and answers to text; nothing more. One command a file."""
+"""Translates words to calls of `legroom.api`, and answers to text; nothing more. Each question has its own command."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from legroom.cli import jobs, report
+from legroom.cli import common, options
 from legroom.cli.commands import command_of
 from legroom.questions import QUESTIONS
 
@@ -32,11 +36,41 @@ def _root(
     """Finds the room a PyTorch training run has: measured, explained, proved."""
 
 
-for name, command in ((name, command_of(name)) for name in QUESTIONS):
-    if command is not None:
-        app.command(name=name)(command)
-app.command(name="report")(report.run)
-app.command(name="jobs")(jobs.run)
+for name in QUESTIONS:
+    app.command(name=name)(command_of(name))
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that a legroom command wrote with --out.")],
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Write report.html anew from a saved folder. Measures nothing; --json prints all that the page shows."""
+    with common.speaking(json=json, debug=debug, resumes=False):
+        from legroom import api
+
+        page, path = api.report(folder)
+        if json:
+            common.print_json({"report": str(path), **asdict(page)})
+        common.print_written(path, json=json, quiet=quiet)
+
+
+@app.command()
+def jobs(data: options.Data = None, json: options.Json = False, debug: options.Debug = False) -> None:
+    """Which jobs are built in: their options, number of parameters, and data."""
+    with common.speaking(json=json, debug=debug, resumes=False):
+        from legroom import api
+
+        common.check_data(data)
+        workloads = api.jobs(data)
+        if json:
+            common.print_json({"jobs": [asdict(workload) for workload in workloads]})
+            return
+        from legroom.reports.terminal import PlainConsole, print_jobs
+
+        print_jobs(PlainConsole(), workloads)
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from legroom.cli import common
 from legroom.errors import NothingMeasured, OutOfMemory, UsageError
@@ -13,8 +13,13 @@ if TYPE_CHECKING:
 
     from legroom.session import Run
 
-Ask = Callable[[int | None, "Run"], Any]
-"""Asks the question for one value."""
+Value = TypeVar("Value")
+
+
+def split(words: dict[str, Any], name: str, read: Callable[[str], int]) -> list[dict[str, Any]]:
+    """The words of a question for each value that the word of that name lists."""
+    values = values_of(f"--{name.replace('_', '-')}", words[name], read)
+    return [{**words, name: value} for value in values]
 
 
 def values_of(option: str, words: str | None, read: Callable[[str], int]) -> Sequence[int | None]:
@@ -47,7 +52,7 @@ def whole_number(word: str) -> int:
         raise UsageError(f"{word!r} is no whole number. Write one such as 32, or several with commas: 32,256") from None
 
 
-def ask_each(values: Sequence[int | None], run: "Run", ask: Ask) -> tuple[list[Any], list[str]]:
+def ask_each(values: Sequence[Value], run: "Run", ask: Callable[[Value, "Run"], Any]) -> tuple[list[Any], list[str]]:
     """The answers in the order of the values, and a sentence for each value that has none; they share records."""
     if len(values) == 1:
         return [ask(values[0], run)], []
@@ -80,12 +85,12 @@ def print_answers(
 
         common.print_json(to_json_together(answers, missing))
     else:
-        from legroom.reports.several import print_several
+        from legroom.reports.terminal import print_several
 
         print_several(answers, missing, printer)
 
 
-def for_each(foreseen: Any, values: Sequence[int | None]) -> Any:
+def for_each(foreseen: Any, num_values: int) -> Any:
     """What is foreseen for one value, with a note on how many there are."""
-    note = f"This is for one of {len(values)} values; what they have in common is measured once"
-    return replace(foreseen, notes=[*foreseen.notes, *([note] if len(values) > 1 else [])])
+    note = f"This is for one of {num_values} values; what they have in common is measured once"
+    return replace(foreseen, notes=[*foreseen.notes, *([note] if num_values > 1 else [])])

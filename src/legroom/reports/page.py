@@ -10,10 +10,11 @@ from legroom.files import Claim, write_atomically
 from legroom.job_address import AnyJob, address_of, out_folder
 from legroom.questions import QUESTIONS
 from legroom.reports.figures import Section
+from legroom.reports.numbers import quantity
 from legroom.reports.saved_answers import SavedAnswer, read_answers
 from legroom.reports.views import views
 from legroom.texts import json_text
-from legroom.units import format_bytes, format_seconds
+from legroom.units import format_seconds
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -71,8 +72,7 @@ def gather_page(folder: Path) -> Page:
     """The newest answer to each question, older ones beside it where the section compares."""
     answers, notes = read_answers(folder)
     by_question = [[saved for saved in answers if saved.question == question] for question in QUESTIONS]
-    newer = _newer_than_plan(answers)
-    sections = [_section(same, newer if same[0].question == "plan" else "") for same in by_question if same]
+    sections = [_section(same, _newer_parts(same[0], answers)) for same in by_question if same]
     job = answers[0].answer.job
     return Page(job=job, name=short_name(job), sections=sections, notes=notes)
 
@@ -89,12 +89,11 @@ def short_name(job: str) -> str:
     return Path(where).name + (f":{function}" if function != "job" else "")
 
 
-def _newer_than_plan(answers: Sequence[SavedAnswer]) -> str:
-    """A sentence on answers that the plan could not know yet; they may say other than it does."""
-    names = [saved.question for saved in answers]
-    newer = names[: names.index("plan")] if "plan" in names else []
-    found = [question for question in QUESTIONS if question in newer and question != "train"]
-    which = f"{' and '.join(found)} below; legroom plan takes {'them' if len(found) > 1 else 'it'} in."
+def _newer_parts(answer: SavedAnswer, answers: Sequence[SavedAnswer]) -> str:
+    """A sentence on answers that this one is made of and could not know yet; they may say other than it does."""
+    newer = {saved.question for saved in answers[: answers.index(answer)]}
+    found = [question for question in views()[answer.question].made_of if question in newer]
+    which = f"{' and '.join(found)} below; legroom {answer.question} takes {'them' if len(found) > 1 else 'it'} in."
     return f" It was made before the answer{'s' * (len(found) > 1)} to {which}" if found else ""
 
 
@@ -152,27 +151,3 @@ def embed_json(value: Any) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def quantity(value: Any, unit: str = "") -> str:
-    """A value as a person reads it.
-
-    >>> quantity(1536, "bytes"), quantity(0.974, "share"), quantity(12345), quantity(None)
-    ('1.5 KiB', '97 %', '12,345', '')
-    """
-    if value is None or value == "":
-        return ""
-    if isinstance(value, str | bool) or not isinstance(value, int | float):
-        return str(value)
-    match unit:
-        case "bytes":
-            return format_bytes(value)
-        case "exact bytes":  # budgets that differ must read differently
-            return format_bytes(value, most_digits=3)
-        case "seconds":
-            return f"{value * 1000:.3g} ms" if value < 0.1 else format_seconds(value)
-        case "share":
-            return f"{value * 100:.0f} %"
-        case "samples/s":
-            return f"{value:,.0f}/s"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from legroom.errors import UsageError
 from legroom.files import write_atomically, writing
 from legroom.questions.base import Answer
-from legroom.reports.views import to_json, view_of, views
+from legroom.reports.views import to_json, views
 from legroom.texts import json_text
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ class SavedAnswer:
 
 def save_answer(folder: Path, answer: Answer) -> None:
     """Keep the answer; it replaces one to the same question in the same circumstances."""
-    view = view_of(answer)
-    assert view is not None, f"no question is answered by {type(answer).__name__}"
-    name = next(name for name, other in views().items() if other is view)
+    name, view = next((name, view) for name, view in views().items() if type(answer) is view.answer)
     now = datetime.datetime.now(datetime.UTC).isoformat()
     kept = {"question": name, "answered_at": now, **to_json(answer)}
     words = [name, *map(str, view.circumstances(answer))]

@@ -1,6 +1,7 @@
-"""What all answers share in a terminal: a title, rows of name and value, and remarks at the end."""
+"""What answers share in a terminal: title, rows, remarks; several side by side; foreseen probes; the built-in jobs."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
@@ -8,11 +9,19 @@ from rich.segment import Segment
 from rich.table import Table
 
 from legroom.questions.base import Answer, Foreseen
+from legroom.reports.numbers import quantity
+from legroom.reports.views import section_of
 from legroom.texts import printable
 from legroom.units import format_seconds
+from legroom.workloads import Workload
+from legroom.workloads.readers.published import DataPlace
 
 Row = tuple[str, str, str]
 """Name, value, remark."""
+ABOUT_OPTIONS = (
+    "Options are set by --with name=value; --data DIR is short for --with data=DIR. Without it, data sets are looked "
+    "for in the folder that LEGROOM_DATA names; --with data=synthetic does without them."
+)
 
 
 class PlainConsole(Console):
@@ -67,3 +76,48 @@ def print_foreseen(console: Console, answer: Foreseen) -> None:
 
 def _span(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
+
+
+def print_several(answers: Sequence[Answer], missing: Sequence[str], printer: Callable[[Console, Any], None]) -> None:
+    """Each answer in full, the last one asked first; then the table that compares them, and what has no answer."""
+    console = PlainConsole()
+    for answer in reversed(answers):
+        printer(console, answer)
+        console.print()
+    for table in section_of(answers).tables[:1]:
+        grid = Table(*(column.label for column in table.columns), title=table.title, title_justify="left")
+        for row in table.rows:
+            grid.add_row(*(quantity(value, column.unit) for value, column in zip(row, table.columns, strict=True)))
+        console.print(grid)
+    for why in missing:
+        console.print(f"\n[bold]Not measured[/bold]\n  - {escape(why)}")
+
+
+def print_jobs(console: Console, workloads: Sequence[Workload]) -> None:
+    """The built-in jobs, each with its number of parameters, its data and its options."""
+    for workload in workloads:
+        console.print(f"[bold]{workload.name}[/bold]  {escape(workload.summary)}", highlight=False)
+        _print_grid(console, [("parameters", _count_words(workload)), *_data_rows(workload.data)])
+        options = workload.options.items()
+        _print_grid(console, [(f"{name}={default}", workload.meanings.get(name, "")) for name, default in options])
+        console.print()
+    console.print(ABOUT_OPTIONS)
+
+
+def _print_grid(console: Console, rows: Iterable[tuple[str, str]]) -> None:
+    table = Table.grid(padding=(0, 2))
+    for name, words in rows:
+        table.add_row(f"    {escape(name)}", f"[dim]{escape(words)}[/dim]")
+    console.print(table)
+
+
+def _count_words(workload: Workload) -> str:
+    counts = [f"{count:,}{f' with {option}' if option else ''}" for option, count in workload.parameters.items()]
+    return f"{'; '.join(counts)}; changed by {', '.join(workload.sized_by)}"
+
+
+def _data_rows(places: Sequence[DataPlace]) -> Iterable[tuple[str, str]]:
+    for number, place in enumerate(places):
+        asked = f"with {place.option}: " if place.option else ""
+        found = "found" if place.found else f"not found; published at {place.published_at}"
+        yield "" if number else "data set", f"{asked}{place.title}, in {place.path}: {found}"

@@ -23,6 +23,8 @@ class View:
     """Of the report, from the newest answer and the others in the folder; None where the report has none."""
     circumstances: Callable[[Any], tuple[object, ...]] = lambda answer: ()
     """Answers that differ in them are kept beside each other; else the later replaces the earlier."""
+    made_of: tuple[str, ...] = ()
+    """Questions whose answers this one takes in; the page says where one of them is newer."""
 
 
 @functools.cache

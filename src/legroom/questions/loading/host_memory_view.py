@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from legroom.laws.loading import MOST_WORKERS, most_workers_in_memory
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.loading.thesis_advice import HOST_BYTES
-from legroom.reports.epochs import epoch_label, epoch_seconds
 from legroom.reports.figures import Axis, Column, Figure, Series, Table
+from legroom.reports.numbers import epoch_label, epoch_seconds
 from legroom.units import format_bytes
 
 

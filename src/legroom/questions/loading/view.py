@@ -9,8 +9,8 @@ from rich.table import Table as Grid
 from legroom.laws.loading import MOST_WORKERS, LoaderLaw
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.loading.host_memory_view import batch_by_memory, cached, workers_by_memory
-from legroom.reports.epochs import epoch_label, epoch_seconds
 from legroom.reports.figures import Axis, Column, Figure, Mark, Section, Series, Table
+from legroom.reports.numbers import epoch_label, epoch_seconds
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 from legroom.units import format_bytes, format_seconds

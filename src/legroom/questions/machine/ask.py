@@ -1,13 +1,26 @@
 """`legroom machine`: what does this machine have, and how fast is it?"""
 
+from dataclasses import asdict, dataclass
+from typing import Any
+
 from legroom.clock import monotonic
 from legroom.engines.local import LocalEngine
+from legroom.host import Host
 from legroom.host.target import check_device
 from legroom.job_address import JobAddress
-from legroom.questions.machine.advice import advise_machine
-from legroom.questions.machine.answer import MachineAnswer
+from legroom.questions.base import Answer
 from legroom.requests import MeasureDevice
 from legroom.session import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineAnswer(Answer):
+    """Cores, memory, devices and their measured speeds."""
+
+    host: dict[str, Any]
+    gpus: list[dict[str, Any]]
+    speeds: dict[str, dict[str, Any]]
+    """Measured matrix-product peak and copy bandwidth by device."""
 
 
 def machine(*, device: str = "auto", run: Run | None = None) -> MachineAnswer:
@@ -25,3 +38,20 @@ def machine(*, device: str = "auto", run: Run | None = None) -> MachineAnswer:
     finally:
         child.close()
     return advise_machine(run.host, speeds, seconds=monotonic() - started)
+
+
+def advise_machine(host: Host, speeds: dict[str, dict[str, Any]], *, seconds: float) -> MachineAnswer:
+    """Join what was read and what was measured; what is absent is said."""
+    return MachineAnswer(
+        job="",
+        machine=host.name,
+        seconds=seconds,
+        notes=[*host.limits.notes, *(note for values in speeds.values() for note in values.get("notes", []))],
+        not_measured=[
+            *([host.why_no_gpu] if host.why_no_gpu else []),
+            *(sentence for values in speeds.values() for sentence in values.get("not_measured", [])),
+        ],
+        host=asdict(host.limits),
+        gpus=[asdict(gpu) for gpu in host.gpus],
+        speeds=speeds,
+    )

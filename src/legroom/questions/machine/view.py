@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from legroom.questions.machine.answer import MachineAnswer
+from legroom.questions.machine.ask import MachineAnswer
 from legroom.reports.terminal import Row, print_remarks, print_rows
 from legroom.reports.views import View
 from legroom.units import format_bytes

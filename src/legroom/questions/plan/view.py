@@ -35,11 +35,6 @@ def _workers(num: int) -> str:
     return {0: "no loader workers", 1: "1 loader worker"}.get(num, f"{num} loader workers")
 
 
-def circumstances(answer: PlanAnswer) -> tuple[object, ...]:
-    """A later plan replaces an earlier one."""
-    return ()
-
-
 def _recommendations(answer: PlanAnswer) -> Table:
     found, kept = split_recommendations(answer)
     rows = [
@@ -81,4 +76,4 @@ def _number(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value}"
 
 
-VIEW = View(answer=PlanAnswer, print=print_plan, section=section, circumstances=circumstances)
+VIEW = View(answer=PlanAnswer, print=print_plan, section=section, made_of=("memory", "speed", "loading"))

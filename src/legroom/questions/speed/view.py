@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from legroom.questions.speed.answer import SpeedAnswer
-from legroom.reports.epochs import epoch_label, epoch_seconds
 from legroom.reports.figures import Axis, Column, Figure, Mark, Section, Series, Table
+from legroom.reports.numbers import epoch_label, epoch_seconds
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 

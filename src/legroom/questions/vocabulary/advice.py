@@ -1,27 +1,37 @@
 """How large is the vocabulary of a text, by threshold or merges, and what does its output layer cost?"""
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from legroom.errors import UsageError
-from legroom.questions.vocabulary.answer import By, VocabularyAnswer
-from legroom.questions.vocabulary.law import (
-    output_bytes,
-    output_parameters,
-    size_by_common_limit,
-    size_by_min_frequency,
-    thresholds_for,
-)
+from legroom.questions.base import Answer
 from legroom.workloads.text.lines import Lines
-from legroom.workloads.text.vocabulary import SPECIAL
+from legroom.workloads.text.vocabulary import SPECIAL, learn_pieces
 
-CUTS: dict[str, Callable[[Any, int], int]] = {
-    "min-frequency": size_by_min_frequency,
-    "common-limit": size_by_common_limit,
-}
+By = Literal["min-frequency", "common-limit", "merges"]
+"""What decides which words a vocabulary holds: a least count, a largest (common-word elimination), or merges."""
+WAYS = get_args(By)
+NUM_POINTS = 12
 MERGES = (0, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VocabularyAnswer(Answer):
+    """Sizes of a vocabulary over thresholds or merges, and what each costs."""
+
+    by: By
+    num_words: int
+    """Different words of the text."""
+    num_tokens: int
+    num_lines: int
+    num_left_out: int
+    """Lines longer than the limit."""
+    num_cells: int
+    batch_size: int
+    points: list[dict[str, Any]]
 
 
 def advise_vocabulary(
@@ -61,16 +71,13 @@ def _by_threshold(lines: Lines, by: By) -> list[dict[str, Any]]:
     for threshold in thresholds_for(counts):
         known = counts >= threshold if by == "min-frequency" else counts <= threshold
         share = 1 - float(counts[known].sum() / total)
-        points.append(
-            {"at": threshold, "vocabulary_size": CUTS[by](counts, threshold), "length": length, "unknown_share": share}
-        )
+        size = int(known.sum())
+        points.append({"at": threshold, "vocabulary_size": size, "length": length, "unknown_share": share})
     return points
 
 
 def _by_merges(lines: Lines) -> list[dict[str, Any]]:
     """More merges, more pieces and shorter lines; up to where no two pieces are left to join."""
-    from legroom.workloads.text.vocabulary import learn_pieces
-
     counts = lines.counts()
     points: list[dict[str, Any]] = []
     for num_merges in MERGES:
@@ -81,3 +88,30 @@ def _by_merges(lines: Lines) -> list[dict[str, Any]]:
         length = int(lines.encode(learned).lengths.max())
         points.append({"at": num_merges, "vocabulary_size": size, "length": length, "unknown_share": 0.0})
     return points
+
+
+def thresholds_for(counts: npt.NDArray[np.integer], num_points: int = NUM_POINTS) -> list[int]:
+    """Thresholds from 1 to the largest count, evenly spaced in the logarithm, as figure 5 of the study needs.
+
+    >>> thresholds_for(np.array([50, 7, 7, 1]), 4)
+    [1, 4, 14, 50]
+    """
+    return sorted({round(value) for value in np.geomspace(1, int(counts.max()), num_points).tolist()})
+
+
+def output_parameters(num_cells: int, num_words: int) -> int:
+    """Parameters of the layer that names the word: (cells + 1) * (V + 1), the 1s being the bias and the padding.
+
+    >>> output_parameters(100, 10_000)  # "can reach to 1M"
+    1010101
+    """
+    return (num_cells + 1) * (num_words + 1)
+
+
+def output_bytes(num_words: int, length: int, batch_size: int, element_bytes: int = 4) -> int:
+    """Bytes of the word scores of one batch: V * length * B numbers.
+
+    >>> output_bytes(10_000, 100, 512)
+    2048000000
+    """
+    return num_words * length * batch_size * element_bytes

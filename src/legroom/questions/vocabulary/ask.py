@@ -6,8 +6,7 @@ from pathlib import Path
 from legroom.clock import monotonic
 from legroom.errors import UsageError
 from legroom.host import read_host
-from legroom.questions.vocabulary.advice import CUTS, advise_vocabulary
-from legroom.questions.vocabulary.answer import VocabularyAnswer
+from legroom.questions.vocabulary.advice import WAYS, VocabularyAnswer, advise_vocabulary
 from legroom.workloads.text.lines import number_lines, read_column
 from legroom.workloads.text.vocabulary import TOKENS
 
@@ -23,7 +22,7 @@ def vocabulary(
     batch_size: int = 512,
 ) -> VocabularyAnswer:
     """How large is a text's vocabulary by threshold or merges, and what does its output layer cost?"""
-    for name, word, known in (("--by", by, (*CUTS, "merges")), ("--tokens", tokens, TOKENS)):
+    for name, word, known in (("--by", by, WAYS), ("--tokens", tokens, TOKENS)):
         if word not in known:
             raise UsageError(f"{name} is {word!r}. Known: {', '.join(known)}")
     started = monotonic()

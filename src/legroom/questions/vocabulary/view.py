@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
-from legroom.questions.vocabulary.answer import VocabularyAnswer
+from legroom.questions.vocabulary.advice import VocabularyAnswer
 from legroom.reports.terminal import print_remarks, print_rows, print_title
 from legroom.reports.views import View
 from legroom.units import format_bytes

@@ -10,12 +10,16 @@ import torch
 
 from legroom.adapters.lightning.arguments import notes_on, read_settings, refuse_unsupported
 from legroom.adapters.lightning.data import Source, open_hooks, open_loader, rebuild_loaders
-from legroom.adapters.lightning.logged import logged_score
 from legroom.adapters.lightning.module import build, run_step
-from legroom.adapters.lightning.optimizer import configured_optimizer, rate_of_today, schedulers_in, single_optimizer
+from legroom.adapters.lightning.optimizers import (
+    configured_optimizer,
+    configured_schedulers,
+    rate_of_today,
+    schedulers_in,
+    single_optimizer,
+)
 from legroom.adapters.lightning.package import need_lightning
-from legroom.adapters.lightning.scheduler import configured_schedulers
-from legroom.adapters.lightning.stand_in import StandInTrainer
+from legroom.adapters.lightning.trainer import StandInTrainer, logged_score
 from legroom.errors import UsageError
 from legroom.job import Batch, Job, Score, Settings, refuse_built
 

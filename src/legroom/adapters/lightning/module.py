@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from legroom.adapters.lightning.package import base_of, overrides, silent_logger
-from legroom.adapters.lightning.stand_in import StandInTrainer
+from legroom.adapters.lightning.trainer import StandInTrainer
 from legroom.errors import JobRaised
 from legroom.job import Batch
 from legroom.training.data.batch import num_rows

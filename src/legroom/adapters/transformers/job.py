@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from legroom.adapters.transformers.arguments import notes_on, read_arguments, read_settings, refuse_unsupported
-from legroom.adapters.transformers.collate import make_collate
-from legroom.adapters.transformers.model import ModelLoss, make_adamw, prepare, refuse_other_optimizers
+from legroom.adapters.transformers.model import ModelLoss, make_adamw, make_collate, prepare, refuse_other_optimizers
 from legroom.adapters.transformers.schedule import scheduler_of
 from legroom.errors import UsageError
 from legroom.job import Batch, Job, Score, refuse_built

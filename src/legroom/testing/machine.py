@@ -25,15 +25,11 @@ class Fake(Protocol):
         ...
 
 
-FAKES: tuple[type[Fake], ...] = (FakeMemory, FakeSteps, FakeLoaders, FakeRuns)
-"""One for each question that asks a child; a test sees that together they answer every request, each one once."""
-
-
 class FakeMachine:
     """An engine whose children answer from planted laws instead of running anything.
 
-    Words that are none of its own plant the memory: FakeMachine(bytes_per_sample=3e6) is short for
-    FakeMachine(memory=FakeMemory(bytes_per_sample=3e6)).
+    `others` are the fakes of further questions. Words that are none of its own plant the memory:
+    FakeMachine(bytes_per_sample=3e6) is short for FakeMachine(memory=FakeMemory(bytes_per_sample=3e6)).
 
     >>> from legroom.requests import Describe
     >>> machine = FakeMachine(bytes_per_sample=3e6, num_samples=500)
@@ -43,7 +39,7 @@ class FakeMachine:
 
     def __init__(
         self,
-        *,
+        *others: Fake,
         memory: FakeMemory | None = None,
         steps: FakeSteps | None = None,
         loaders: FakeLoaders | None = None,
@@ -53,7 +49,7 @@ class FakeMachine:
     ) -> None:
         self.memory = memory or FakeMemory(**planted)
         self.steps, self.loaders, self.runs = steps or FakeSteps(), loaders or FakeLoaders(), runs or FakeRuns()
-        self.clock = clock or FakeClock()
+        self.others, self.clock = others, clock or FakeClock()
         self.asked: list[Request[Any]] = []
         """Every request that reached a child, in order."""
         self.num_started = self.num_closed = 0
@@ -68,7 +64,7 @@ class FakeMachine:
     def answer(self, request: Request[Any]) -> Any:
         """What a child says."""
         self.asked.append(request)
-        fakes: tuple[Fake, ...] = (self.memory, self.steps, self.loaders, self.runs)
+        fakes: tuple[Fake, ...] = (self.memory, self.steps, self.loaders, self.runs, *self.others)
         result, seconds = next(fake for fake in fakes if type(request) in fake.ANSWERS).answer(request)
         self.clock.advance(seconds)
         return result

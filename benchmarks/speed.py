@@ -29,12 +29,13 @@ from legroom.errors import LegroomError
 from legroom.job_address import JobAddress, address_of
 from legroom.laws.compute import knee_of
 from legroom.logbook import RunStarted, open_logbook
-from legroom.questions.speed.advice import law_of
 from legroom.questions.speed.batch_sizes import grid
 from legroom.questions.speed.child.steps import time_steps
-from legroom.questions.speed.clocks import waits_for_host
-from legroom.questions.speed.records import SpeedQuestion, StepTime, StepTimes, TimeSteps
-from legroom.questions.speed.size_range import find_range
+from legroom.questions.speed.evidence import first_looks
+from legroom.questions.speed.records import SpeedQuestion, StepTime, TimeSteps
+from legroom.questions.speed.search import find_range
+from legroom.questions.speed.size_range import read_range
+from legroom.questions.speed.step_law import law_of, waits_for_host
 from legroom.requests import Request, to_json
 from legroom.session import Session
 
@@ -145,14 +146,14 @@ def time_grid(address: JobAddress, engine: Any, words: argparse.Namespace) -> tu
         )  # fmt: skip
         with Session(address, engine, open_logbook(Path(folder), head, resume=False)) as session:
             description = session.describe(0)
-            question = SpeedQuestion(device=words.device, precision="fp32")  # so the sizes are those a user would see
             limit = min(LARGEST[words.device], description.num_samples or LARGEST[words.device])
-            found = find_range(session, question, replace(description, num_samples=limit))
-            sizes = tuple(grid(found.low, found.high))
+            question = SpeedQuestion(device=words.device, precision="fp32", ceiling=limit)
+            ran = find_range(session, question)  # so the sizes are those a user would see
+            sizes = tuple(grid(ran[0], ran[-1]))
             request = question.request(sizes, seconds=words.seconds, min_rounds=MIN_ROUNDS[words.device])
             result = session.ask(request)
-    assert isinstance(result, StepTimes)
-    return [point for point in result.points if point.outcome == "measured"], found.because
+            because = read_range(first_looks(session.records, question), question).because
+    return [point for point in result.points if point.outcome == "measured"], because
 
 
 def points_of(row: Mapping[str, Any]) -> list[StepTime]:

@@ -13,7 +13,7 @@ STEADY_MALLOC: Environment = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 Measured with this, the slope is stable to 0.1 %; without it, it depends on history. Proofs run without it.
 """
-KEPT_MALLOC: Environment = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": f"{2**40}"}
+REUSE_MALLOC: Environment = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": f"{2**40}"}
 """glibc then keeps what a step frees for the next one, where it would give large blocks back and fetch them anew."""
 PASSIVE_THREADS: Environment = {"OMP_WAIT_POLICY": "passive"}
 """Idle threads sleep instead of spinning: faster where other programs use the cores, slower on quiet ones."""
@@ -32,7 +32,7 @@ def check_allocator(name: Any, where: str) -> None:
         raise UsageError(f"{where} is {name!r}; it must be {' or '.join(get_args(Allocator))}")
 
 
-TUNED = {*KEPT_MALLOC, *PASSIVE_THREADS, "OMP_NUM_THREADS"}
+TUNED = {*REUSE_MALLOC, *PASSIVE_THREADS, "OMP_NUM_THREADS"}
 """Variables a plan may set; a file from elsewhere must not reach others, such as LD_PRELOAD."""
 
 

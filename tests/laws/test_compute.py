@@ -36,16 +36,16 @@ def test_four_sizes_foretell_all_others(name):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_law_passes_through_what_was_measured(seed):
-    chance = random.Random(seed)
-    points = [(size, 0.01 * size**0.7 * chance.uniform(0.8, 1.2)) for size in (1, 7, 40, 500)]
+    rng = random.Random(seed)
+    points = [(size, 0.01 * size**0.7 * rng.uniform(0.8, 1.2)) for size in (1, 7, 40, 500)]
     law = fit_speed(points)
     assert all(law.seconds(size) == pytest.approx(seconds) for size, seconds in points)
 
 
 def steps_from_the_planted_knee(seed):
     """Grid steps between the knee by a law from four sizes and the planted one."""
-    chance = random.Random(seed)
-    floor, each, sharp = 10 ** chance.uniform(-3, -1), 10 ** chance.uniform(-5, -3), chance.choice([1, 2, 8])
+    rng = random.Random(seed)
+    floor, each, sharp = 10 ** rng.uniform(-3, -1), 10 ** rng.uniform(-5, -3), rng.choice([1, 2, 8])
 
     def curve(size):
         return (floor**sharp + (each * size) ** sharp) ** (1 / sharp)
@@ -78,7 +78,7 @@ def test_fewer_than_four_sizes_are_all_used(sizes):
 
 
 def test_the_interval_of_a_median_covers_it_as_often_as_it_says():
-    chance = random.Random(0)
-    draws = [median_interval([chance.expovariate(1) for _ in range(9)]) for _ in range(2000)]
+    rng = random.Random(0)
+    draws = [median_interval([rng.expovariate(1) for _ in range(9)]) for _ in range(2000)]
     covered = sum(low <= math.log(2) <= high for low, high in draws) / len(draws)
     assert 0.94 <= covered <= 0.98

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import torch
 
-from legroom.child.held_step import Held, Watched, cycles_a_second, hold
-from legroom.child.traced_step import trace
+from legroom.child.cuda_clocks import Held, Watched, cycles_a_second, hold, trace
 from legroom.clock import Clock, monotonic
 
 Step = Callable[[], Any]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from legroom.questions.speed.child.rounds import MAX_ROUNDS, measure_in_rounds
+from legroom.questions.speed.child.steps import MAX_ROUNDS, measure_in_rounds
 from legroom.testing import FakeClock
 
 

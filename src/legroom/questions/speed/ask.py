@@ -7,17 +7,21 @@ from legroom.host import Host
 from legroom.host.target import check_cuda, choose_target
 from legroom.job_address import AnyJob, address_of
 from legroom.laws.memory import LARGEST_BATCH
-from legroom.questions.base import Foreseen, check_word
-from legroom.questions.speed.advice import advise_speed
+from legroom.logbook import Entry
+from legroom.questions.base import START_SECONDS, Foreseen, ForeseenProbe, check_word, foreseen_probe
+from legroom.questions.speed.advice import advise
 from legroom.questions.speed.answer import SpeedAnswer
-from legroom.questions.speed.foresee import foresee_speed
-from legroom.questions.speed.records import SpeedQuestion
-from legroom.questions.speed.search import measure_speed
+from legroom.questions.speed.evidence import NUM_CONFIRMED
+from legroom.questions.speed.records import SpeedQuestion, TimeSteps
+from legroom.questions.speed.search import measure_speed, num_runs
+from legroom.requests import Describe, MeasureDevice
 from legroom.session import Run, earlier_entries, keep, open_session
 from legroom.setting_rules import PRECISIONS
 
 RULES = ("throughput", "utilisation")
 LEAST_SECONDS = 1.0
+DEVICE_SECONDS, LOOK_SECONDS = 2.5, 0.5
+"""What measuring the device and a first look take on two cores."""
 
 
 def speed(
@@ -49,9 +53,10 @@ def speed(
             share=share,
             seconds=seconds,
             seed=run.seed,
-        )
-        found = measure_speed(session, question, description)
-        return keep(session, advise_speed(session.records, question, found.because, found.notes))
+        ).below(description, session.logbook.known)
+        session.note(question)
+        measure_speed(session, question)
+        return keep(session, advise(session.records, question))
 
 
 def foresee(
@@ -66,7 +71,48 @@ def foresee(
     run = run or Run()
     address = address_of(job, options)
     device, entries = choose_target(run.host, device).device, earlier_entries(address, run)
-    return foresee_speed(entries, job=address.text, machine=run.host.name, device=device, seconds=seconds)
+    read = _longest(entries, Describe, START_SECONDS)
+    looks = [entry.seconds for entry in entries if isinstance(entry.request, TimeSteps) and _is_look(entry.request)]
+    probes = [
+        foreseen_probe("read the job in a child process", (1, 1), read),
+        foreseen_probe(
+            "measure the device: matrix products, copies", (1, 1), _longest(entries, MeasureDevice, DEVICE_SECONDS)
+        ),
+        foreseen_probe("a few steps at one size", (4, 14), max(looks, default=LOOK_SECONDS)),
+        *(_foresee_runs(seconds, read) if device == "cpu" else _foresee_rounds(seconds)),
+    ]
+    source = "earlier records of this job" if looks else "a small job on two cores; a heavy model takes longer"
+    notes = [f"Times are those of {source}"]
+    return Foreseen(job=address.text, machine=run.host.name, seconds=0.0, notes=notes, probes=probes)
+
+
+def _foresee_rounds(seconds: float) -> list[ForeseenProbe]:
+    what = "4 to 10 sizes in rounds, then each in detail"
+    return [ForeseenProbe(what=what, num_probes=(1, 1), seconds=(5.0, 2 * seconds))]
+
+
+def _foresee_runs(seconds: float, start: float) -> list[ForeseenProbe]:
+    num = num_runs(seconds)
+    return [
+        ForeseenProbe(
+            what="8 to 14 sizes in a fresh process",
+            num_probes=(num, num),
+            seconds=(num * start + 0.5 * seconds, num * start + 2 * seconds),
+        ),
+        ForeseenProbe(
+            what="two of them with memory kept, sleeping threads or fewer, in a fresh process",
+            num_probes=(2, 3 * NUM_CONFIRMED),
+            seconds=(2 * (start + 1), 3 * NUM_CONFIRMED * (start + 2)),
+        ),
+    ]
+
+
+def _longest(entries: Sequence[Entry], kind: type, otherwise: float) -> float:
+    return max((entry.seconds for entry in entries if isinstance(entry.request, kind)), default=otherwise)
+
+
+def _is_look(request: TimeSteps) -> bool:
+    return not (request.close or request.run)
 
 
 def _check_words(

@@ -36,6 +36,22 @@ def largest_on_grid(limit: int) -> int:
     return max(size for size in (1 << power, 3 << max(0, power - 1)) if size <= limit)
 
 
+def powers_of_two(sizes: Sequence[int]) -> list[int]:
+    """Those of the sizes that are powers of two."""
+    return [size for size in sizes if size & (size - 1) == 0]
+
+
+def odd_sizes(near: int, sizes: Sequence[int]) -> list[int]:
+    """A power of two near that size, with a multiple of 8 and an odd number right below it.
+
+    >>> odd_sizes(96, [1, 1024]), odd_sizes(4, [1, 1024])
+    ([120, 127, 128], [])
+    """
+    power = 1 << (near - 1).bit_length()
+    power = power if power <= sizes[-1] else power >> 1
+    return [size for size in (power - 8, power - 1, power) if size >= sizes[0]] if power >= 32 else []
+
+
 def choose_sizes(candidates: Sequence[int], seconds_at: Callable[[int], float]) -> list[int]:
     """At most four of the sizes: both ends, one in the upper part, and one in the gap that leaves most open.
 

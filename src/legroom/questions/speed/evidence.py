@@ -1,36 +1,25 @@
-"""The timings a logbook holds, without those that cannot be true."""
+"""What a logbook holds about the question, read once for search and advice: looks, timings, and settings tried."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from legroom.errors import NothingMeasured
+from legroom.laws.intervals import rerun_interval
 from legroom.logbook import Records
+from legroom.questions.speed.knee import find_knee
 from legroom.questions.speed.records import PaddingSeen, SpeedQuestion, StepTime, StepTimes, TimeSteps
-from legroom.questions.speed.step_runs import NUM_CONFIRMED, is_faster, join_runs
 from legroom.requests import DeviceSpeed, MeasureDevice
 
 TOLERANCE, UNSURE_TOLERANCE = 1.1, 2.0
 """Above so many times the measured peak a timing is refused; the larger where other processes slowed the peak down."""
+CLEAR_GAIN = 0.1
+"""Of timings that did not run side by side."""
+NUM_CONFIRMED = 3
+"""Processes that a setting is timed in before its gain is told."""
 
 Results = Sequence[tuple[TimeSteps, StepTimes]]
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What the logbook holds about the question."""
-
-    times: StepTimes
-    points: list[StepTime]
-    """Those that can be true, by size."""
-    refused: list[str]
-    """A sentence for each that cannot."""
-    peak: float | None
-    padding: PaddingSeen | None
-    device_notes: list[str]
-    """What was seen of the device itself, such as other processes on it."""
-    tried: "list[Tried]"
-    """Settings that some of the sizes were timed with again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,72 +32,157 @@ class Tried:
     """How many times the samples/s of the user's own environment, by size; clear ones in every process only."""
 
 
-def gather(records: Records, question: SpeedQuestion) -> Seen:
-    results = [
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the timings say."""
+
+    times: StepTimes
+    points: list[StepTime]
+    """Those that can be true, by size."""
+    refused: list[str]
+    """A sentence for each that cannot."""
+    knee: int
+    span: tuple[int, int]
+    """Between which sizes the knee lies."""
+    peak: float | None
+    device_notes: list[str]
+    """What was seen of the device itself, such as other processes on it."""
+    padding: PaddingSeen | None
+    tried: list[Tried]
+    """Settings that some of the sizes were timed with again."""
+
+    def timed(self) -> dict[int, StepTime]:
+        """The points by their sizes."""
+        return {point.batch_size: point for point in self.points}
+
+
+def first_looks(records: Records, question: SpeedQuestion) -> dict[int, StepTimes]:
+    """The last first look at each size."""
+    return {
+        request.batch_sizes[0]: times
+        for request, times in _results(records, question)
+        if request == question.look(request.batch_sizes[0])
+    }
+
+
+def gather(records: Records, question: SpeedQuestion) -> Evidence:
+    """All but the first looks."""
+    results, device = _results(records, question), _device(records, question)
+    times = _times(results)
+    peak, tolerance = _peak(device, question)
+    ran = sorted((point for point in times.points if point.outcome == "measured"), key=lambda point: point.batch_size)
+    refused = {point.batch_size: why_impossible(point, times.flops_per_sample, peak, tolerance) for point in ran}
+    points = [point for point in ran if not refused[point.batch_size]]
+    if not points:
+        raise NothingMeasured(" ".join(refused.values()) or "None of the sizes could be timed. Name smaller ones")
+    knee, span = find_knee(question, points, {*question.batch_sizes, records.description().baseline["batch_size"]})
+    padding = [entry.result for entry in records.entries if isinstance(entry.result, PaddingSeen)]
+    return Evidence(
+        times=times,
+        points=points,
+        refused=[why for why in refused.values() if why],
+        knee=knee,
+        span=span,
+        peak=peak,
+        device_notes=list(device.get("notes", [])),
+        padding=padding[-1] if padding else None,
+        tried=_tried(results, {point.batch_size: point for point in points}),
+    )
+
+
+def _results(records: Records, question: SpeedQuestion) -> Results:
+    return [
         (entry.request, entry.result)
         for entry in records.entries
         if isinstance(entry.request, TimeSteps) and isinstance(entry.result, StepTimes)
         if (entry.request.device, entry.request.precision) == (question.device, question.precision)
     ]
-    times = _times(results)
-    device = _device(records, question)
-    peak, tolerance = _peak(device, question)
-    ran = sorted((point for point in times.points if point.outcome == "measured"), key=lambda point: point.batch_size)
-    refused = [why for point in ran if (why := why_impossible(point, times.flops_per_sample, peak, tolerance))]
-    points = [point for point in ran if not why_impossible(point, times.flops_per_sample, peak, tolerance)]
-    if not points:
-        raise NothingMeasured(" ".join(refused) or "None of the sizes could be timed. Name smaller ones")
-    padding = [entry.result for entry in records.entries if isinstance(entry.result, PaddingSeen)]
-    return Seen(
-        times,
-        points,
-        refused,
-        peak,
-        padding=padding[-1] if padding else None,
-        device_notes=list(device.get("notes", [])),
-        tried=_tried(results, points),
-    )
 
 
 def _times(results: Results) -> StepTimes:
-    """The timings looked at closely last; of fresh processes all that timed the same sizes."""
-    closely = [(request, times) for request, times in results if request.close]
-    if not closely:
+    """The timings looked at in detail last; of fresh processes all that timed the same sizes."""
+    detailed = [place for place, (request, _) in enumerate(results) if request.close]
+    if not detailed:
         raise NothingMeasured("The logbook holds no timings. Run legroom speed with the same --out first")
-    request, times = closely[-1]
+    request, times = results[detailed[-1]]
     runs = {
         other.run: its.points
-        for other, its in results
+        for other, its in results[detailed[-1] :]
         if other.run and other.is_plain and (other.batch_sizes, other.seconds) == (request.batch_sizes, request.seconds)
     }
     return replace(times, points=join_runs(list(runs.values()))) if request.run else times
 
 
-def _tried(results: Results, points: list[StepTime]) -> list[Tried]:
+def join_runs(runs: Sequence[Sequence[StepTime]]) -> list[StepTime]:
+    """Each size as the processes saw it that ran it; as the first did where none could."""
+    sizes = dict.fromkeys(point.batch_size for run in runs for point in run)
+    return [_join([point for run in runs for point in run if point.batch_size == size]) for size in sizes]
+
+
+def _join(points: Sequence[StepTime]) -> StepTime:
+    ran = [point for point in points if point.outcome == "measured"]
+    if not ran:
+        return points[0]
+    seconds = [point.median_seconds for point in ran]
+    busy = [point.load.utilisation for point in ran if point.load.utilisation is not None]
+    return replace(
+        ran[0],
+        median_seconds=statistics.median(seconds),
+        interval=rerun_interval(seconds),
+        num_rounds=len(ran),
+        num_repeats=sum(point.num_repeats for point in ran),
+        peak_bytes=int(statistics.median(point.peak_bytes for point in ran)),
+        system_share=statistics.median(point.system_share for point in ran),
+        load=replace(ran[0].load, utilisation=statistics.median(busy) if busy else None),
+    )
+
+
+def _tried(results: Results, timed: Mapping[int, StepTime]) -> list[Tried]:
     """Each setting with what all its processes say together."""
     settings = dict.fromkeys(tuple(request.environment.items()) for request, _ in results if not request.is_plain)
     return [
-        _join_tried([pair for pair in results if tuple(pair[0].environment.items()) == s], points) for s in settings
+        _join_tried([pair for pair in results if tuple(pair[0].environment.items()) == setting], timed)
+        for setting in settings
     ]
 
 
-def _join_tried(results: Results, points: list[StepTime]) -> Tried:
-    runs = [[point for point in times.points if point.outcome == "measured"] for _, times in results]
-    timed, joined = {point.batch_size: point for point in points}, join_runs(runs)
+def _join_tried(results: Results, timed: Mapping[int, StepTime]) -> Tried:
+    """By the sizes tried last, and the processes up to the first that was no faster: there the search ends."""
+    request = results[-1][0]
+    by_number = {other.run: times for other, times in results if other.batch_sizes == request.batch_sizes}
+    runs: list[list[StepTime]] = []
+    for number in sorted(by_number):
+        runs.append([point for point in by_number[number].points if point.outcome == "measured"])
+        if not any(is_faster(point, timed) for point in runs[-1]):
+            break
+    joined = join_runs(runs)
     gains = {
         point.batch_size: point.samples_per_second / timed[point.batch_size].samples_per_second
         for point in joined
-        if point.batch_size in timed and _gains(results[0][0], runs, point, timed[point.batch_size])
+        if point.batch_size in timed and _gains(request, runs, point, timed)
     }
-    return Tried(results[0][0], joined, gains)
+    return Tried(request, joined, gains)
 
 
-def _gains(request: TimeSteps, runs: list[list[StepTime]], joined: StepTime, timed: StepTime) -> bool:
-    """Whether every process was clearly faster; kept memory must also show in what the system has to do."""
-    again = [point for run in runs for point in run if point.batch_size == timed.batch_size]
-    if request.keeps_memory and joined.system_share >= timed.system_share / 2:
+def _gains(request: TimeSteps, runs: list[list[StepTime]], joined: StepTime, timed: Mapping[int, StepTime]) -> bool:
+    """Whether every process was clearly faster; malloc's reuse must also show in what the system has to do."""
+    again = [point for run in runs for point in run if point.batch_size == joined.batch_size]
+    if request.keeps_memory and joined.system_share >= timed[joined.batch_size].system_share / 2:
         return False
     return len(again) >= NUM_CONFIRMED and all(is_faster(point, timed) for point in again)
+
+
+def is_faster(again: StepTime, timed: Mapping[int, StepTime]) -> bool:
+    """Whether the size was clearly faster when it ran again with another setting.
+
+    >>> timed = {8: StepTime(batch_size=8, median_seconds=1.0, interval=(0.8, 1.25))}
+    >>> [is_faster(StepTime(batch_size=8, median_seconds=seconds), timed) for seconds in (0.75, 0.85)]
+    [True, False]
+    """
+    if again.batch_size not in timed:
+        return False
+    before = timed[again.batch_size]
+    return again.median_seconds < min(before.interval[0], before.median_seconds / (1 + CLEAR_GAIN))
 
 
 def _device(records: Records, question: SpeedQuestion) -> Mapping[str, Any]:
@@ -126,8 +200,8 @@ def _peak(device: Mapping[str, Any], question: SpeedQuestion) -> tuple[float | N
     """The most FLOP/s seen in any format the step may use, and how far above it a timing is still believed."""
     # torch rounds fp32 convolutions to TF32 on its own, so an fp32 step may use the faster format.
     formats = ("fp32", "tf32") if question.precision == "fp32" else ("fp32", "tf32", "bf16", "fp16")
-    rates = [device.get(f"matmul_{name}_flops_per_second") for name in formats]
-    tops = [rate.get("best", rate["median"]) for rate in rates if rate]
+    seen = [device.get(f"matmul_{name}_flops_per_second") for name in formats]
+    tops = [one.get("best", one["median"]) for one in seen if one]
     return max(tops, default=None), UNSURE_TOLERANCE if device.get("notes") else TOLERANCE
 
 

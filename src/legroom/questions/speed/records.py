@@ -1,11 +1,17 @@
 """How long a step takes at each batch size, and how busy the device is meanwhile."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from legroom.environments import KEPT_MALLOC, PASSIVE_THREADS, UNCHANGED, Environment
-from legroom.requests import RecordKind, Request
+from legroom.environments import PASSIVE_THREADS, REUSE_MALLOC, UNCHANGED, Environment
+from legroom.errors import NothingMeasured
+from legroom.laws.memory import LARGEST_BATCH
+from legroom.logbook import Entry, Records
+from legroom.questions.memory.records import PhasePeaks, StepPeaks
+from legroom.requests import JobDescription, RecordKind, Request
+
+LOOK_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +27,9 @@ class TimeSteps(Request["StepTimes"]):
     min_rounds: int = 5
     """Rounds made even if that takes longer."""
     close: bool = False
-    """Look closely at each size as well: shares of the phases, and how busy the device is."""
+    """Look at each size in detail as well: shares of the phases, and how busy the device is."""
     keeps_memory: bool = False
-    """On a CPU: in a process that keeps the memory a step frees for the next one."""
+    """On a CPU: in a process whose malloc reuses what a step frees for the next one."""
     passive_threads: bool = False
     """On a CPU: in a process whose idle threads sleep."""
     num_threads: int | None = None
@@ -45,8 +51,8 @@ class TimeSteps(Request["StepTimes"]):
     def environment(self) -> Environment:
         """Variables of the process that answers: the user's own, but for the setting that is tried."""
         threads = {} if self.num_threads is None else {"OMP_NUM_THREADS": str(self.num_threads)}
-        kept = KEPT_MALLOC if self.keeps_memory else UNCHANGED
-        return {**kept, **(PASSIVE_THREADS if self.passive_threads else UNCHANGED), **threads}
+        malloc = REUSE_MALLOC if self.keeps_memory else UNCHANGED
+        return {**malloc, **(PASSIVE_THREADS if self.passive_threads else UNCHANGED), **threads}
 
     @property
     def is_plain(self) -> bool:
@@ -76,7 +82,7 @@ class StepTime:
     """Seconds of a step at one batch size."""
 
     batch_size: int
-    outcome: Literal["measured", "out_of_memory", "no_batch"] = "measured"
+    outcome: Literal["measured", "out_of_memory", "no_batch", "raised"] = "measured"
     median_seconds: float = 0.0
     """Median over rounds; the batch already lies on the device, so loading is no part of it."""
     interval: tuple[float, float] = (0.0, 0.0)
@@ -120,7 +126,7 @@ class StepTimes:
     uncounted: list[str] = field(default_factory=list)
     """Operators whose work the count leaves out."""
     not_measured: list[str] = field(default_factory=list)
-    """Sentences about what could not be read here."""
+    """Sentences about what could not be read here; where the job raised an error, what it said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,12 +178,59 @@ class SpeedQuestion:
     rule: Literal["throughput", "utilisation"] = "throughput"
     share: float = 0.9
     """Of the best throughput or utilisation, that the recommended batch must reach."""
+    ceiling: int = LARGEST_BATCH
+    """The size above which none is tried."""
+    ceiling_because: str = f"batches above {LARGEST_BATCH:,} are not tried"
     seed: int = 0
 
     def request(self, sizes: tuple[int, ...], **more: Any) -> TimeSteps:
         """The request that times these sizes."""
         plain = TimeSteps(device=self.device, batch_sizes=sizes, precision=self.precision, seed=self.seed)
         return replace(plain, **more)
+
+    def look(self, size: int) -> TimeSteps:
+        """The request of a first look at one size."""
+        return self.request((size,), seconds=LOOK_SECONDS, min_rounds=1)
+
+    def below(self, description: JobDescription, known: Iterable[Entry]) -> "SpeedQuestion":
+        """The same up to what the data, the job's loader and a proof of `legroom memory` among the entries allow."""
+        limits = [(self.ceiling, self.ceiling_because)]
+        if description.num_samples is not None:
+            limits.append((description.num_samples, f"the data set has {description.num_samples:,} samples"))
+        if description.widest_batch is not None:
+            limits.append((description.widest_batch, "the job's own loader gives no larger batch"))
+        proved = [entry.request.batch_size for entry in known if self._is_proof(entry)]
+        if proved:
+            limits.append((max(proved), f"{max(proved):,} is the largest batch proved to fit"))
+        ceiling, because = min(limits)
+        return replace(self, ceiling=ceiling, ceiling_because=because)
+
+    def _is_proof(self, entry: Entry) -> bool:
+        asked, seen = entry.request, entry.result
+        if not (isinstance(asked, StepPeaks) and isinstance(seen, PhasePeaks)) or not asked.proof:
+            return False
+        same = (asked.device, asked.precision) == (self.device, self.precision)
+        return same and asked.accumulation_steps == 1 and seen.outcome == "measured"
+
+
+QUESTION = SpeedQuestion
+
+
+def default_question(records: Records) -> SpeedQuestion:
+    """What a run asked whose logbook does not say: every size looked at, the sizes timed, and the usual rule."""
+    asked = [entry.request for entry in records.entries if isinstance(entry.request, TimeSteps)]
+    timed = next((request for request in reversed(asked) if request.close), None)
+    if timed is None:
+        raise NothingMeasured("The logbook holds no timings. Run legroom speed with the same --out first")
+    num_runs = max(request.run for request in asked if request.batch_sizes == timed.batch_sizes)
+    question = SpeedQuestion(
+        device=timed.device,
+        precision=timed.precision,
+        batch_sizes=() if (1,) in {request.batch_sizes for request in asked} else timed.batch_sizes,
+        seconds=timed.seconds * max(1, num_runs),
+        seed=timed.seed,
+    )
+    return question.below(records.description(), records.entries)
 
 
 RECORDS = (

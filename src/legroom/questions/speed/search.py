@@ -4,23 +4,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from legroom.errors import LegroomError, NothingMeasured
-from legroom.host.limits import read_limits
+from legroom.errors import JobRaised, LegroomError, OutOfMemory
 from legroom.laws.compute import knee_of
-from legroom.questions.speed.batch_sizes import choose_sizes, grid
-from legroom.questions.speed.clocks import fit_steps
+from legroom.questions.speed.batch_sizes import choose_sizes, grid, odd_sizes, powers_of_two
+from legroom.questions.speed.evidence import NUM_CONFIRMED, Evidence, first_looks, gather, is_faster
 from legroom.questions.speed.records import MeasurePadding, SpeedQuestion, StepTime, StepTimes
-from legroom.questions.speed.size_range import GROWTH, Range, find_range, scout
-from legroom.questions.speed.step_runs import FEWEST, NUM_CONFIRMED, is_faster, join_runs, num_runs, timed_knee
-from legroom.requests import JobDescription, MeasureDevice
+from legroom.questions.speed.size_range import GROWTH, read_range
+from legroom.questions.speed.step_law import fit_steps
+from legroom.requests import MeasureDevice
 from legroom.session import Session
 
 NUM_UTILISATION_SIZES = 14
 NUM_LOOKS = 4
 FETCHING = 0.1
-"""Share of the core seconds in the system from which on keeping memory is tried."""
+"""Share of the core seconds in the system from which on malloc's reuse of memory is tried."""
 CLIMBING = 0.6
-"""Of the best rate by a first look: below it no size is the knee."""
+"""Of the best throughput by a first look: below it no size is the knee."""
+RUN_SECONDS, FEWEST, MOST = 3.0, 3, 12
+"""Of timing in each fresh process, and how few and how many there are."""
 OVERRUN = 6.0
 """How many times the seconds allowed all processes may take, with their start, before no more are started."""
 LEAST_TO_TRY = 5.0
@@ -29,138 +30,73 @@ TRY_SECONDS = 1.0
 """Of each such process, for two sizes."""
 
 
-def measure_speed(session: Session, question: SpeedQuestion, description: JobDescription) -> Range:
-    """Measure until the logbook holds what the advice needs; returns the range of sizes that can be run."""
+def num_runs(seconds: float) -> int:
+    """Processes that so many seconds of timing are spread over.
+
+    >>> num_runs(1), num_runs(15), num_runs(600)
+    (3, 5, 12)
+    """
+    return max(FEWEST, min(MOST, round(seconds / RUN_SECONDS)))
+
+
+def measure_speed(session: Session, question: SpeedQuestion) -> None:
+    """Measure until the logbook holds what the advice needs."""
+    description = session.records.description()
     session.progress("measuring the device", 0.04)
     session.ask(MeasureDevice(device=question.device))
-    if question.batch_sizes:
-        found, sizes = _named(session, question)
-    else:
-        found = find_range(session, question, description)
+    sizes = find_range(session, question)
+    if not question.batch_sizes:
         choose = _choose_rising if question.device == "cpu" else _choose
-        sizes = choose(session, question, description, found)
+        sizes = choose(session, question, sizes)
     if question.device == "cpu":
-        points = _time_runs(session, question, sizes)
-        _try_settings(session, question, points, {*question.batch_sizes, description.baseline["batch_size"]})
+        _time_runs(session, question, sizes)
+        _try_settings(session, question)
     else:
         session.progress(f"timing {len(sizes)} sizes in rounds", 0.4)
         session.ask(question.request(tuple(sizes), seconds=question.seconds, close=True))
     if description.uneven and not description.own_loader:
         session.progress("collating batches", 0.95)
         session.ask(MeasurePadding(batch_size=description.baseline["batch_size"], seed=question.seed))
-    return found
 
 
-def _time_runs(session: Session, question: SpeedQuestion, sizes: list[int]) -> list[StepTime]:
-    """Each size in several fresh processes, from the smallest on; what they say together."""
-    results, num, started = [], num_runs(question.seconds), session.clock()
-    for run in range(1, num + 1):
-        if run > FEWEST and session.clock() - started > OVERRUN * question.seconds:
-            break
-        session.progress(f"{len(sizes)} sizes in a fresh process, {run} of {num}", 0.3 + 0.5 * (run - 1) / num)
-        request = question.request(tuple(sizes), seconds=question.seconds / num, run=run, close=run == 1)
-        result = session.ask(request)
-        assert isinstance(result, StepTimes)
-        results.append(result.points)
-    return join_runs(results)
+def find_range(session: Session, question: SpeedQuestion) -> list[int]:
+    """Look at one size after another until it is known which can be timed; those looked at that ran."""
+    while True:
+        found = read_range(first_looks(session.records, question), question)
+        if found.wants is None:
+            return found.sizes
+        session.progress(f"batch of {found.wants:,}", min(0.3, 0.05 + 0.04 * len(found.sizes)))
+        _look(session, question, found.wants, must_run=found.must_run)
 
 
-def _try_settings(session: Session, question: SpeedQuestion, points: list[StepTime], own: set[int]) -> None:
-    """The knee and the largest quick size with each setting that may pay; one that seems to is timed again."""
-    ran = [point for point in points if point.outcome == "measured"]
-    if not ran or question.seconds < LEAST_TO_TRY:
-        return
-    timed = {point.batch_size: point for point in ran}
-    knee, _ = timed_knee(ran, own, question.share)
-    quick = max((size for size in timed if timed[size].median_seconds <= TRY_SECONDS / 4), default=knee)
-    ends = tuple(sorted({knee, quick}))
-    for words, setting in _settings(ran):
-        session.progress(words, 0.85)
-        for run in range(1, NUM_CONFIRMED + 1):
-            again = _try_setting(session, question, ends, run, setting)
-            if not any(is_faster(point, timed[point.batch_size]) for point in again):
-                break
+def _look(session: Session, question: SpeedQuestion, size: int, *, must_run: bool = True) -> StepTime:
+    """A first look at one size; that it does not run is an answer, also where it ends the child."""
+    request, started = question.look(size), session.clock()
+    try:
+        return session.ask(request).points[0]
+    except OutOfMemory:
+        result = StepTimes(points=[StepTime(batch_size=size, outcome="out_of_memory")])
+    except JobRaised as error:
+        message = f"At a batch of {size:,}: {error}"
+        if must_run:
+            raise JobRaised(message, details=error.details, facts={"batch_size": size}) from None
+        result = StepTimes(points=[StepTime(batch_size=size, outcome="raised")], not_measured=[message])
+    session.logbook.record(request, result, session.clock() - started)
+    return result.points[0]
 
 
-def _settings(points: list[StepTime]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What may pay on a CPU: keeping memory where fetching it takes a share, sleeping threads, fewer threads."""
-    if any(point.system_share > FETCHING for point in points):
-        yield "with memory kept", {"keeps_memory": True}
-    num_cores = read_limits().num_cores
-    if num_cores > 1:
-        yield "with threads that sleep", {"passive_threads": True}
-        yield "with fewer threads", {"num_threads": num_cores // 2}
-
-
-def _try_setting(
-    session: Session, question: SpeedQuestion, sizes: tuple[int, ...], run: int, setting: Mapping[str, Any]
-) -> list[StepTime]:
-    """What that process gave; nothing where it failed, as where more is kept than there is: no timing is lost by it."""
-    with suppress(LegroomError):
-        result = session.ask(question.request(sizes, seconds=TRY_SECONDS, run=run, **setting))
-        assert isinstance(result, StepTimes)
-        return [point for point in result.points if point.outcome == "measured"]
-    return []
-
-
-def _named(session: Session, question: SpeedQuestion) -> tuple[Range, list[int]]:
-    """The sizes the user named that run; each that does not is told."""
-    runs: list[int] = []
-    notes = []
-    for size in sorted(set(question.batch_sizes)):
-        session.progress(f"batch of {size:,}", 0.1)
-        outcome = scout(session, question, size).outcome
-        if outcome == "measured":
-            runs.append(size)
-        else:
-            why = "does not fit the memory" if outcome == "out_of_memory" else "is no batch of the job's own loader"
-            notes.append(f"A batch of {size:,} {why}; the other sizes were timed without it")
-    if not runs:
-        raise NothingMeasured(f"None of the sizes can be run. {notes[0]}. Name smaller ones with --batch-sizes")
-    return Range(runs[0], runs[-1], "no larger one was named", notes), runs
-
-
-def _choose(session: Session, question: SpeedQuestion, description: JobDescription, found: Range) -> list[int]:
+def _choose(session: Session, question: SpeedQuestion, ran: list[int]) -> list[int]:
     """Four sizes for the law, those that check it, and the job's own."""
-    sizes, looks = grid(found.low, found.high), dict[int, StepTime]()
+    sizes, looks = grid(ran[0], ran[-1]), dict[int, StepTime]()
 
     def look(size: int) -> StepTime:
         if size not in looks:
-            looks[size] = scout(session, question, size)
+            looks[size] = _look(session, question, size)
         return looks[size]
 
     chosen = choose_sizes(sizes, lambda size: look(size).median_seconds)
     knee = _close_in(chosen, sizes, look, question.share)
-    return sorted({*chosen, knee, *_beside(question, description, found, knee)})
-
-
-def _choose_rising(session: Session, question: SpeedQuestion, description: JobDescription, found: Range) -> list[int]:
-    """The sizes of the first looks, every power of two where the rate climbs to its best, and the job's own."""
-    powers = [size for size in grid(found.low, found.high) if size & (size - 1) == 0]
-    ladder = sorted({found.low, *[size for size in powers if size in _ladder(found)], found.high})
-    rates = {size: size / scout(session, question, size).median_seconds for size in ladder}
-    best = max(rates, key=lambda size: rates[size])
-    start = max((size for size in ladder if size < best and rates[size] < CLIMBING * rates[best]), default=found.low)
-    knee = knee_of(lambda size: rates[size], ladder, question.share)
-    climbing = [size for size in powers if start <= size <= best]
-    return sorted({*ladder, *climbing, *_beside(question, description, found, knee)})
-
-
-def _ladder(found: Range) -> list[int]:
-    """The sizes a growing search tried."""
-    sizes = [found.low]
-    while sizes[-1] < found.high:
-        sizes.append(GROWTH * sizes[-1])
-    return sizes
-
-
-def _beside(question: SpeedQuestion, description: JobDescription, found: Range, knee: int) -> set[int]:
-    """The job's own size, those beside a power of two near the knee, and what the rule of utilisation looks at."""
-    sizes = grid(found.low, found.high)
-    more = {min(max(description.baseline["batch_size"], found.low), found.high), *odd_sizes(knee, sizes)}
-    if question.rule == "utilisation":
-        more |= set([size for size in sizes if size & (size - 1) == 0][-NUM_UTILISATION_SIZES:])
-    return more
+    return sorted({*chosen, knee, *_beside(session, question, sizes, knee)})
 
 
 def _close_in(chosen: list[int], sizes: list[int], look: Callable[[int], StepTime], share: float) -> int:
@@ -174,12 +110,67 @@ def _close_in(chosen: list[int], sizes: list[int], look: Callable[[int], StepTim
     return knee
 
 
-def odd_sizes(near: int, sizes: list[int]) -> list[int]:
-    """A power of two near that size, with a multiple of 8 and an odd number right below it.
+def _choose_rising(session: Session, question: SpeedQuestion, ran: list[int]) -> list[int]:
+    """The sizes of the first looks, every power of two where throughput climbs to its best, and the job's own."""
+    sizes, ladder = grid(ran[0], ran[-1]), [ran[0]]
+    while GROWTH * ladder[-1] < ran[-1]:
+        ladder.append(GROWTH * ladder[-1])
+    ladder = sorted({*ladder, ran[-1]})
+    throughputs = {size: _look(session, question, size).samples_per_second for size in ladder}
+    best = max(throughputs, key=lambda size: throughputs[size])
+    slow = [size for size in ladder if size < best and throughputs[size] < CLIMBING * throughputs[best]]
+    climbing = [size for size in powers_of_two(sizes) if max(slow, default=ran[0]) <= size <= best]
+    knee = knee_of(lambda size: throughputs[size], ladder, question.share)
+    return sorted({*ladder, *climbing, *_beside(session, question, sizes, knee)})
 
-    >>> odd_sizes(96, [1, 1024]), odd_sizes(4, [1, 1024])
-    ([120, 127, 128], [])
-    """
-    power = 1 << (near - 1).bit_length()
-    power = power if power <= sizes[-1] else power >> 1
-    return [size for size in (power - 8, power - 1, power) if size >= sizes[0]] if power >= 32 else []
+
+def _beside(session: Session, question: SpeedQuestion, sizes: list[int], knee: int) -> set[int]:
+    """The job's own size, those beside a power of two near the knee, and what the rule of utilisation looks at."""
+    own = session.records.description().baseline["batch_size"]
+    more = {min(max(own, sizes[0]), sizes[-1]), *odd_sizes(knee, sizes)}
+    return more | set(powers_of_two(sizes)[-NUM_UTILISATION_SIZES:] if question.rule == "utilisation" else [])
+
+
+def _time_runs(session: Session, question: SpeedQuestion, sizes: list[int]) -> None:
+    """Each size in several fresh processes, from the smallest on."""
+    num, started = num_runs(question.seconds), session.clock()
+    for run in range(1, num + 1):
+        if run > FEWEST and session.clock() - started > OVERRUN * question.seconds:
+            break
+        session.progress(f"{len(sizes)} sizes in a fresh process, {run} of {num}", 0.3 + 0.5 * (run - 1) / num)
+        session.ask(question.request(tuple(sizes), seconds=question.seconds / num, run=run, close=run == 1))
+
+
+def _try_settings(session: Session, question: SpeedQuestion) -> None:
+    """The knee and the largest quick size with each setting that may pay; one that seems to is timed again."""
+    if question.seconds < LEAST_TO_TRY:
+        return
+    evidence = gather(session.records, question)
+    timed = evidence.timed()
+    quick = [size for size in timed if timed[size].median_seconds <= TRY_SECONDS / 4]
+    ends = tuple(sorted({evidence.knee, max(quick, default=evidence.knee)}))
+    for words, setting in _settings(evidence, session.host.limits.num_cores):
+        session.progress(words, 0.85)
+        for run in range(1, NUM_CONFIRMED + 1):
+            again = _try_setting(session, question, ends, run, setting)
+            if not any(is_faster(point, timed) for point in again):
+                break
+
+
+def _settings(evidence: Evidence, num_cores: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What may pay on a CPU: reusing memory where fetching it takes a share, sleeping threads, fewer threads."""
+    if any(point.system_share > FETCHING for point in evidence.points):
+        yield "with memory kept", {"keeps_memory": True}
+    if num_cores > 1:
+        yield "with threads that sleep", {"passive_threads": True}
+        yield "with fewer threads", {"num_threads": num_cores // 2}
+
+
+def _try_setting(
+    session: Session, question: SpeedQuestion, sizes: tuple[int, ...], run: int, setting: Mapping[str, Any]
+) -> list[StepTime]:
+    """What that process gave; nothing where it failed, as where more is kept than there is: no timing is lost by it."""
+    with suppress(LegroomError):
+        result = session.ask(question.request(sizes, seconds=TRY_SECONDS, run=run, **setting))
+        return [point for point in result.points if point.outcome == "measured"]
+    return []

@@ -1,122 +1,109 @@
-"""Finds the batch sizes that can be timed: from one sample to the largest that memory, time and the data allow."""
+"""Reads off the first looks which batch sizes can be timed: from one sample to what memory, time and the data allow.
 
+The search asks for the look it `wants` until it wants none; advice reads the same looks from the logbook.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from legroom.errors import DoesNotFit, JobRaised, OutOfMemory
-from legroom.laws.memory import LARGEST_BATCH
-from legroom.questions.memory.records import PhasePeaks, StepPeaks
+from legroom.errors import DoesNotFit, JobRaised, NothingMeasured
 from legroom.questions.speed.batch_sizes import largest_on_grid
 from legroom.questions.speed.records import SpeedQuestion, StepTime, StepTimes
-from legroom.requests import JobDescription
-from legroom.session import Session
 from legroom.units import format_bytes, format_seconds
 
 GROWTH = 4
-SCOUT_SECONDS = 0.3
 MEMORY_SHARES = {"cpu": 0.6, "cuda": 0.88}
 """Of the memory the job could have; on a host other programs live there too."""
 SLOW_SHARES = {"cpu": 0.05, "cuda": 0.08}
 """A step that takes more than this share of all the time there is cannot be repeated often enough."""
 
+Looks = Mapping[int, StepTimes]
+"""A first look at one size, by size."""
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class Range:
-    """Sizes that ran, and why there are no others."""
+    """Sizes that ran in order, and why there are no others."""
 
-    low: int
-    high: int
-    because: str
+    sizes: list[int]
+    because: str = ""
     """What bounds it above."""
     notes: list[str] = field(default_factory=list)
+    wants: int | None = None
+    """The size to look at before more can be said; None where all is known."""
+    must_run: bool = False
+    """Whether an error of the job there leaves nothing to time."""
 
 
-def scout(session: Session, question: SpeedQuestion, size: int) -> StepTime:
-    """A first look at one size; running out of memory is an answer, also where it ends the worker."""
-    request = question.request((size,), seconds=SCOUT_SECONDS, min_rounds=1)
-    started = session.clock()
-    try:
-        result = session.ask(request)
-    except OutOfMemory:
-        result = StepTimes(points=[StepTime(batch_size=size, outcome="out_of_memory")])
-        session.logbook.record(request, result, session.clock() - started)
-    except JobRaised as error:
-        message = f"At a batch of {size:,}: {error}"
-        raise JobRaised(message, details=error.details, facts={"batch_size": size}) from None
-    assert isinstance(result, StepTimes)
-    return result.points[0]
+def read_range(looks: Looks, question: SpeedQuestion) -> Range:
+    """The sizes the user named that run, or else a range grown from one sample."""
+    return _named(looks, question) if question.batch_sizes else _grown(looks, question)
 
 
-def find_range(session: Session, question: SpeedQuestion, description: JobDescription) -> Range:
-    """Grow from one sample until memory, time or the data set ends it."""
-    ceiling, because = _ceiling(session, question, description)
-    first, notes = _smallest(session, question, min(2, ceiling))
-    found = Range(first.batch_size, first.batch_size, because, notes)
-    points = [first]
+def _named(looks: Looks, question: SpeedQuestion) -> Range:
+    """The sizes that run; each that does not is told."""
+    ran, notes = [], []
+    for size in sorted(set(question.batch_sizes)):
+        if size not in looks:
+            return Range(ran, wants=size, must_run=True)
+        outcome = looks[size].points[0].outcome
+        if outcome == "measured":
+            ran.append(size)
+        else:
+            why = "does not fit the memory" if outcome == "out_of_memory" else "is no batch of the job's own loader"
+            notes.append(f"A batch of {size:,} {why}; the other sizes were timed without it")
+    if not ran:
+        raise NothingMeasured(f"None of the sizes can be run. {notes[0]}. Name smaller ones with --batch-sizes")
+    return Range(ran, "no larger one was named", notes)
+
+
+def _grown(looks: Looks, question: SpeedQuestion) -> Range:
+    """Grow until memory, time or the data set ends it."""
+    first = 2 if _raised(looks, 1) and question.ceiling > 1 else 1
+    if first not in looks:
+        return Range([], wants=first, must_run=first == min(2, question.ceiling))
+    points = [_smallest(looks, first)]
+    notes = [f"{looks[1].not_measured[0]}. Sizes were tried from 2 on"] if first > 1 else []
+    ceiling, because = question.ceiling, question.ceiling_because
     while True:
-        wanted, why = _next(points, question, ceiling)
-        if wanted <= found.high:
-            found.because = why or because
-            break
-        session.progress(f"batch of {wanted:,}", min(0.3, 0.05 + 0.04 * len(points)))
-        try:
-            point = scout(session, question, wanted)
-        except JobRaised as error:  # smaller ones ran: that is an answer too
-            found.because = str(error)
-            break
-        if point.outcome != "measured":
-            ceiling, because = largest_on_grid(wanted - 1), f"{wanted:,} samples do not fit the memory"
-            continue
-        points.append(point)
-        found.high = point.batch_size
-    return found
-
-
-def _smallest(session: Session, question: SpeedQuestion, second: int) -> tuple[StepTime, list[str]]:
-    """One sample, or two where the job cannot train on one, as with batch norm."""
-    try:
-        point = scout(session, question, 1)
+        size, why = _next(points, question, ceiling)
+        ran = [point.batch_size for point in points]
+        if size <= ran[-1]:
+            return Range(ran, why or because, notes)
+        if size not in looks:
+            return Range(ran, f"{size:,} samples were not tried", notes, wants=size)
+        if _raised(looks, size):
+            return Range(ran, looks[size].not_measured[0], notes)
+        point = looks[size].points[0]
         if point.outcome == "measured":
-            return point, []
-        why = "did not run" if point.outcome == "no_batch" else "ran out of memory"
-        raise DoesNotFit(
-            f"A step on a single sample {why}, so there is nothing to time. legroom memory says what it needs"
-        )
-    except JobRaised as error:
-        if second < 2:
-            raise
-        point = scout(session, question, second)
-        if point.outcome != "measured":
-            raise
-        return point, [f"{error}. Sizes were tried from {second} on"]
+            points.append(point)
+        else:
+            ceiling, because = largest_on_grid(size - 1), f"{size:,} samples do not fit the memory"
 
 
-def _ceiling(session: Session, question: SpeedQuestion, description: JobDescription) -> tuple[int, str]:
-    """The size above which nobody asks, and why."""
-    limits = [(LARGEST_BATCH, f"batches above {LARGEST_BATCH:,} are not tried")]
-    if description.num_samples is not None:
-        limits.append((description.num_samples, f"the data set has {description.num_samples:,} samples"))
-    if description.widest_batch is not None:
-        limits.append((description.widest_batch, "the job's own loader gives no larger batch"))
-    proved = [
-        entry.request.batch_size
-        for entry in session.logbook.known
-        if isinstance(entry.request, StepPeaks) and isinstance(entry.result, PhasePeaks)
-        if entry.request.proof and entry.result.outcome == "measured" and entry.request.accumulation_steps == 1
-        if (entry.request.device, entry.request.precision) == (question.device, question.precision)
-    ]
-    if proved:
-        limits.append((max(proved), f"{max(proved):,} is the largest batch proved to fit"))
-    return min(limits)
+def _raised(looks: Looks, size: int) -> bool:
+    return size in looks and looks[size].points[0].outcome == "raised"
 
 
-def _next(points: list[StepTime], question: SpeedQuestion, ceiling: int) -> tuple[int, str]:
+def _smallest(looks: Looks, size: int) -> StepTime:
+    """One sample, or two where the job cannot train on one, as with batch norm."""
+    point = looks[size].points[0]
+    if point.outcome == "measured":
+        return point
+    if size > 1:
+        raise JobRaised(looks[1].not_measured[0], facts={"batch_size": 1})
+    why = "did not run" if point.outcome == "no_batch" else "ran out of memory"
+    raise DoesNotFit(f"A step on a single sample {why}, so there is nothing to time. legroom memory says what it needs")
+
+
+def _next(points: Sequence[StepTime], question: SpeedQuestion, ceiling: int) -> tuple[int, str]:
     """The size to try next, not above the last one where there is no larger; and what bounds it, if not the ceiling."""
     room, why = _room(points, question)
     wanted = min(GROWTH * points[-1].batch_size, ceiling)
     return (largest_on_grid(max(1, int(room))), why) if room < wanted else (wanted, "")
 
 
-def _room(points: list[StepTime], question: SpeedQuestion) -> tuple[float, str]:
+def _room(points: Sequence[StepTime], question: SpeedQuestion) -> tuple[float, str]:
     """The largest batch by memory and time, as the last two sizes foretell."""
     last = points[-1]
     before = points[-2] if len(points) > 1 else last

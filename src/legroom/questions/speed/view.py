@@ -1,4 +1,4 @@
-"""Where a larger batch stops paying, as a section: rate, time of an epoch and utilisation against the batch."""
+"""Where a larger batch stops paying: throughput, time of an epoch and utilisation against the batch."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def section(answer: SpeedAnswer, others: Sequence[SpeedAnswer] = ()) -> Section:
         title="Where does a larger batch stop paying?",
         summary=_summary(answer),
         facts=list(speed_rows(answer)),
-        figures=[_rate(answer, others), _epoch(every), *_utilisation(every), *_memory(every), *_phases(answer)],
+        figures=[_throughput(answer, others), _epoch(every), *_utilisation(every), *_memory(every), *_phases(answer)],
         tables=[_points(answer)],
     )
 
@@ -46,20 +46,23 @@ def _summary(answer: SpeedAnswer) -> str:
     )
 
 
-def _rate(answer: SpeedAnswer, others: Sequence[SpeedAnswer]) -> Figure:
-    sizes = [point["batch_size"] for point in answer.predictions]
-    foretold = [point["samples_per_second"] for point in answer.predictions]
+def _throughput(answer: SpeedAnswer, others: Sequence[SpeedAnswer]) -> Figure:
+    law = _series(answer.predictions, "samples_per_second", "law", style="dashes")
     return Figure(
         name="speed-rate",
         title="Samples per second against batch size",
         x=BATCH,
-        y=Axis(label="rate", unit="samples/s"),
+        y=Axis(label="throughput", unit="samples/s"),
         series=[
-            *(_series(one, "samples_per_second", spread=True, alone=not others) for one in (answer, *others)),
-            *([Series(name="law", x=sizes, y=foretold, style="dashes")] if sizes else []),
+            *(_measured(one, _name(one) if others else "measured") for one in (answer, *others)),
+            *([law] if answer.predictions else []),
         ],
-        marks=[Mark(axis="x", value=answer.knee_batch_size, label=f"knee {answer.knee_batch_size:,}")],
+        marks=[_knee(answer)],
     )
+
+
+def _measured(one: SpeedAnswer, name: str) -> Series:
+    return _series(one.points, "samples_per_second", name, spread=[point["spread"] for point in one.points])
 
 
 def _epoch(every: Sequence[SpeedAnswer]) -> Figure:
@@ -76,7 +79,7 @@ def _epoch(every: Sequence[SpeedAnswer]) -> Figure:
             )
             for one in every
         ],
-        marks=[Mark(axis="x", value=every[0].knee_batch_size, label=f"knee {every[0].knee_batch_size:,}")],
+        marks=[_knee(every[0])],
     )
 
 
@@ -84,19 +87,14 @@ def _utilisation(every: Sequence[SpeedAnswer]) -> Iterable[Figure]:
     """How busy the device was (the thesis' figure 3.2); absent where nobody could read it."""
     names = {"utilisation": "device busy", "memory_utilisation": "its memory busy", "peak_share": "of peak FLOP/s"}
     series = [
-        _series(one, key, name=name if len(every) == 1 else f"{name}, {_name(one)}")
+        _series(one.points, key, name if len(every) == 1 else f"{name}, {_name(one)}")
         for one in every
         for key, name in names.items()
         if any(point[key] is not None for point in one.points)
     ]
     if series:
-        yield Figure(
-            name="speed-utilisation",
-            title="Utilisation against batch size",
-            x=BATCH,
-            y=Axis(label="share", unit="share"),
-            series=series,
-        )
+        title, axis = "Utilisation against batch size", Axis(label="share", unit="share")
+        yield Figure(name="speed-utilisation", title=title, x=BATCH, y=axis, series=series)
 
 
 def _memory(every: Sequence[SpeedAnswer]) -> Iterable[Figure]:
@@ -111,13 +109,8 @@ def _memory(every: Sequence[SpeedAnswer]) -> Iterable[Figure]:
         if any(point["peak_bytes"] for point in one.points)
     ]
     if series:
-        yield Figure(
-            name="speed-memory",
-            title="Memory against batch size, as timed",
-            x=BATCH,
-            y=Axis(label="peak", unit="bytes"),
-            series=series,
-        )
+        title, axis = "Memory against batch size, as timed", Axis(label="peak", unit="bytes")
+        yield Figure(name="speed-memory", title=title, x=BATCH, y=axis, series=series)
 
 
 def _phases(answer: SpeedAnswer) -> Iterable[Figure]:
@@ -136,17 +129,16 @@ def _phases(answer: SpeedAnswer) -> Iterable[Figure]:
         )
 
 
-def _series(one: SpeedAnswer, key: str, *, name: str = "", spread: bool = False, alone: bool = True) -> Series:
-    return Series(
-        name=name or ("measured" if alone else _name(one)),
-        x=[point["batch_size"] for point in one.points],
-        y=[point[key] for point in one.points],
-        spread=[point["spread"] for point in one.points] if spread else [],
-    )
+def _series(points: Sequence[dict[str, Any]], key: str, name: str, **more: Any) -> Series:
+    return Series(name=name, x=[point["batch_size"] for point in points], y=[point[key] for point in points], **more)
 
 
 def _name(one: SpeedAnswer) -> str:
     return f"{one.device if one.device == 'cpu' else one.machine.rpartition(', ')[2]}, {one.precision}"
+
+
+def _knee(answer: SpeedAnswer) -> Mark:
+    return Mark(axis="x", value=answer.knee_batch_size, label=f"knee {answer.knee_batch_size:,}")
 
 
 def _points(answer: SpeedAnswer) -> Table:

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from legroom.environments import environment_text
 from legroom.laws.compute import SpeedLaw
-from legroom.questions.speed.clocks import waits_for_host
-from legroom.questions.speed.evidence import Tried
+from legroom.questions.speed.batch_sizes import powers_of_two
+from legroom.questions.speed.evidence import Evidence, Tried
 from legroom.questions.speed.records import PaddingSeen, StepTime, TimeSteps
+from legroom.questions.speed.step_law import waits_for_host
 from legroom.units import format_bytes, format_seconds
 
 CLEAR_DIFFERENCE = 0.02
@@ -41,23 +42,23 @@ def _against(chosen: StepTime, other: StepTime) -> str:
     return ", ".join(words)
 
 
-def odd_sizes_note(points: Sequence[StepTime]) -> Iterator[str]:
+def odd_sizes(points: Sequence[StepTime]) -> Iterator[str]:
     """What a power of two is worth against an odd number and a multiple of 8 right beside it."""
     by_size = {point.batch_size: point for point in points}
-    for power in (size for size in by_size if size & (size - 1) == 0 and {size - 1, size - 8} <= set(by_size)):
-        rates = [
+    for power in (size for size in powers_of_two([*by_size]) if {size - 1, size - 8} <= set(by_size)):
+        ratios = [
             by_size[size].samples_per_second / by_size[power].samples_per_second for size in (power - 8, power - 1)
         ]
         noise = max(by_size[size].spread for size in (power, power - 1, power - 8))
-        differs = any(abs(rate - 1) > max(CLEAR_DIFFERENCE, noise) for rate in rates)
+        differs = any(abs(ratio - 1) > max(CLEAR_DIFFERENCE, noise) for ratio in ratios)
         words = "so choose the faster kind" if differs else "no difference beyond the noise: any size will do"
         yield (
-            f"Beside the power of two {power:,}, the multiple of 8 {power - 8:,} gives {rates[0]:.2f} and the odd "
-            f"{power - 1:,} {rates[1]:.2f} times its samples/s (noise {noise:.0%}): {words}"
+            f"Beside the power of two {power:,}, the multiple of 8 {power - 8:,} gives {ratios[0]:.2f} and the odd "
+            f"{power - 1:,} {ratios[1]:.2f} times its samples/s (noise {noise:.0%}): {words}"
         )
 
 
-def host_note(points: Sequence[StepTime], law: SpeedLaw) -> Iterator[str]:
+def launches(points: Sequence[StepTime], law: SpeedLaw) -> Iterator[str]:
     """Where launches set the pace and how much of it the device needs, if both clocks were read."""
     waiting = list(itertools.takewhile(lambda point: waits_for_host(point, law.host_seconds), points))
     if not law.host_seconds or not waiting:
@@ -77,52 +78,50 @@ def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:,.2g}" if seconds < 0.01 else f"{seconds * 1e3:,.0f}"
 
 
-def padding_note(padding: PaddingSeen | None, law: SpeedLaw, batch_size: int) -> Iterator[str]:
+def padding(seen: PaddingSeen | None, law: SpeedLaw, batch_size: int) -> Iterator[str]:
     """How much of the batches is padding, and what other ways to batch would save."""
-    if padding is None:
+    if seen is None:
         return
-    if padding.share < LITTLE_PADDING:
+    if seen.share < LITTLE_PADDING:
         yield "Samples differ in length, but batches hold no padding that depends on it"
         return
     fixed = max(law.floor_seconds, law.host_seconds)
     work = 1 - fixed / max(law.curve(batch_size), fixed)
     saved = {
-        "batches of like length": 1 - padding.bucketed_bytes / padding.shuffled_bytes,
-        "a budget of bytes a batch": 1 - padding.budget_bytes / padding.shuffled_bytes,
+        "batches of like length": 1 - seen.bucketed_bytes / seen.shuffled_bytes,
+        "a budget of bytes a batch": 1 - seen.budget_bytes / seen.shuffled_bytes,
     }
     words = " and ".join(f"{name} {value:.0%}" for name, value in saved.items())
     yield (
-        f"{padding.share:.0%} of a random batch of {batch_size:,} is padding. Of its bytes {words} would save; of its "
+        f"{seen.share:.0%} of a random batch of {batch_size:,} is padding. Of its bytes {words} would save; of its "
         f"time about {work:.0%} goes with the bytes, so about {work * max(saved.values()):.0%} at best"
     )
 
 
-def law_note(law: SpeedLaw, held_out: Sequence[float], *, refused: bool) -> Iterator[str]:
-    """Why no law is drawn, where that is so."""
-    if refused:
-        sizes = ", ".join(f"{size:,}" for size in law.sizes)
-        yield (
-            f"No law is told: the one through {sizes} misses another size by {max(map(abs, held_out)):.0%}. "
-            "What was timed stands"
-        )
+def refused_law(law: SpeedLaw, held_out: Sequence[float]) -> Iterator[str]:
+    """Why no law is drawn."""
+    sizes = ", ".join(f"{size:,}" for size in law.sizes)
+    yield (
+        f"No law is told: the one through {sizes} misses another size by {max(map(abs, held_out)):.0%}. "
+        "What was timed stands"
+    )
 
 
-def setting_notes(points: Sequence[StepTime], tried: Sequence[Tried]) -> Iterator[str]:
+def settings(evidence: Evidence) -> Iterator[str]:
     """What each setting that gains gives, with the variables that make it."""
-    for one in tried:
-        if one.gains:
-            yield _setting_note(one, {point.batch_size: point for point in points})
+    return (_setting(tried, evidence.timed()) for tried in evidence.tried if tried.gains)
 
 
-def _setting_note(tried: Tried, timed: Mapping[int, StepTime]) -> str:
-    rates = [
+def _setting(tried: Tried, timed: Mapping[int, StepTime]) -> str:
+    ratios = [
         f"{again.samples_per_second / timed[again.batch_size].samples_per_second:.1f} times the samples/s at "
         f"{again.batch_size:,}"
         for again in tried.points
+        if again.batch_size in timed
     ]
     variables = environment_text(tried.request.environment)
     size = max(tried.gains, key=lambda size: tried.gains[size])
-    return f"{_setting_why(tried.request, timed[size])} {variables} gives {' and '.join(rates)}"
+    return f"{_setting_why(tried.request, timed[size])} {variables} gives {' and '.join(ratios)}"
 
 
 def _setting_why(request: TimeSteps, point: StepTime) -> str:
@@ -137,18 +136,18 @@ def _setting_why(request: TimeSteps, point: StepTime) -> str:
     return "Fewer threads are faster here."
 
 
-def noise_note(points: Sequence[StepTime], span: tuple[int, int]) -> Iterator[str]:
+def noise(evidence: Evidence) -> Iterator[str]:
     """Whether the timings are too uneven to tell sizes apart."""
-    worst = max(points, key=lambda point: point.spread)
+    worst = max(evidence.points, key=lambda point: point.spread)
     if worst.spread > NOISY:
-        low, high = span
+        low, high = evidence.span
         yield (
             f"Timings vary by up to {worst.spread:.0%} either way (a batch of {worst.batch_size:,}): all that is sure "
             f"is a knee from {low:,} to {high:,}. Stop other programs, or allow more --seconds"
         )
 
 
-def throttle_note(points: Sequence[StepTime]) -> Iterator[str]:
+def throttling(points: Sequence[StepTime]) -> Iterator[str]:
     """Whether the device slowed down while it was measured."""
     slowed = [f"{point.batch_size:,}" for point in points if point.load.throttled]
     if slowed:

@@ -1,4 +1,4 @@
-"""Which of two clocks sets a step's pace on a GPU: the host that launches its kernels, or the device that runs them.
+"""The law through four of the sizes timed, and which of two clocks sets a step's pace on a GPU: host or device.
 
     t(B) = (host^p + device(B)^p)^(1/p),  p = 16: nearly the larger of the two
 
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from legroom.laws.compute import SpeedLaw, fit_speed
+from legroom.questions.speed.batch_sizes import NUM_LAW_SIZES, choose_sizes, grid
 from legroom.questions.speed.records import StepTime
 
 HIDDEN = 1.15
@@ -21,6 +22,22 @@ SLOWEST = 1.6
 """One that takes longer than so many times its launches waits for something else."""
 LIKELY = (0.75, 1.3)
 """Between which a step's seconds lie, as a share of the slower clock's; else something else sets the pace."""
+
+
+def law_of(points: Sequence[StepTime]) -> tuple[SpeedLaw, list[float]]:
+    """The law through at most four of the sizes, and its relative errors at the others."""
+    seconds = {point.batch_size: point.median_seconds for point in points}
+    chosen = choose_sizes(_on_grid(list(seconds)), lambda size: seconds[size])
+    law = fit_steps([point for point in points if point.batch_size in chosen])
+    errors = [law.seconds(size) / seconds[size] - 1 for size in seconds if size not in chosen]
+    doubt = max([law.doubt, *map(abs, errors), *(point.spread for point in points)])
+    return replace(law, doubt=doubt), errors
+
+
+def _on_grid(sizes: Sequence[int]) -> Sequence[int]:
+    """Sizes of the grid; those beside powers of two may run by other kernels."""
+    plain = [size for size in sizes if size in grid(sizes[0], sizes[-1])]
+    return plain if len(plain) >= NUM_LAW_SIZES else sizes
 
 
 def fit_steps(points: Sequence[StepTime]) -> SpeedLaw:

@@ -8,11 +8,10 @@ import torch
 
 from legroom.child import step_timer
 from legroom.child.built_job import BuiltJob
-from legroom.child.held_step import Held
+from legroom.child.cuda_clocks import Held, busy_seconds, trace
 from legroom.child.step_timer import EventTimer
-from legroom.child.traced_step import busy_seconds, trace
 from legroom.job_address import address_of
-from legroom.questions.speed.child import steps as step_speed
+from legroom.questions.speed.child import subject as subjects
 from legroom.questions.speed.child.steps import time_steps
 from legroom.questions.speed.records import TimeSteps
 from legroom.requests import record_from
@@ -171,7 +170,7 @@ def test_a_slow_moment_of_the_host_costs_one_visit_only(card):
 def test_visits_give_the_medians_of_both_clocks(monkeypatch):
     readings = itertools.cycle([Held(0.004, 0.02), Held(), Held(0.006, 0.03), Held(0.005, 0.025)])
     monkeypatch.setattr(
-        step_speed.Subject, "_hold", lambda self, placed: self.held.extend(next(readings) for _ in PHASES)
+        subjects.Subject, "_hold", lambda self, placed: self.held.extend(next(readings) for _ in PHASES)
     )
     request = TimeSteps(device="cpu", batch_sizes=(4,), seconds=0.1, min_rounds=1)
     point = time_steps(request, BuiltJob(address_of("digits"))).points[0]
@@ -182,9 +181,9 @@ def hold_with(monkeypatch, both_clocks, num_visits):
     """A size visited so often, its clocks read by that function."""
     request = TimeSteps(device="cpu", batch_sizes=(4,))
     built = BuiltJob(address_of("digits"))
-    timer = step_speed.open_timer(torch.device("cpu"))
+    timer = step_timer.open_timer(torch.device("cpu"))
     monkeypatch.setattr(timer, "both_clocks", both_clocks)
-    subject = step_speed.Subject(4, request, built, timer)
+    subject = subjects.Subject(4, request, built, timer)
     for _ in range(num_visits):
         subject.visit()
     return subject
@@ -193,7 +192,7 @@ def hold_with(monkeypatch, both_clocks, num_visits):
 def test_a_size_whose_clocks_cannot_be_told_apart_is_not_held_at_every_visit(monkeypatch):
     asked = []
     hold_with(monkeypatch, lambda *words: asked.append(words) or Held(), num_visits=5)
-    assert len(asked) == step_speed.NUM_TRIES
+    assert len(asked) == subjects.NUM_TRIES
 
 
 def test_running_out_of_memory_in_a_held_step_leaves_the_timing_as_it_is(monkeypatch):
@@ -218,7 +217,7 @@ def test_a_cpu_has_one_clock_and_earlier_records_load():
     [(Held(0.001, 0.01), 30), (Held(0.001, 0.0), 30), (Held(0.01, 0.008), 10), (Held(), 10)],
 )
 def test_a_visit_is_longer_where_steps_wait_for_the_host_whether_its_launches_are_known_or_not(held, num_steps):
-    subject = step_speed.Subject(
+    subject = subjects.Subject(
         4, TimeSteps(device="cpu", batch_sizes=(4,)), BuiltJob(address_of("digits")), EventTimer(FakeClock())
     )
     subject.held, subject.step_seconds = [held], 0.01

@@ -10,10 +10,10 @@ from torch.nn.utils.rnn import pad_sequence
 import legroom
 from legroom.child.built_job import BuiltJob
 from legroom.job_address import address_of
-from legroom.questions.speed.child.flops import count_flops
+from legroom.questions.speed.child.detailed import count_flops
+from legroom.questions.speed.child.nvml import GpuMonitor, Reading, load_of
 from legroom.questions.speed.child.padding import measure_padding
 from legroom.questions.speed.child.steps import time_steps
-from legroom.questions.speed.child.utilisation import GpuMonitor, Reading, load_of
 from legroom.questions.speed.records import MeasurePadding, TimeSteps
 
 SHORT = {"device": "cpu", "seconds": 1.0, "min_rounds": 2}

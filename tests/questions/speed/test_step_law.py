@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from legroom.laws.compute import fit_speed, knee_of
-from legroom.questions.speed.advice import law_of
 from legroom.questions.speed.batch_sizes import grid
-from legroom.questions.speed.clocks import fit_steps, host_pace, waits_for_host
 from legroom.questions.speed.records import StepTime
+from legroom.questions.speed.step_law import fit_steps, host_pace, law_of, waits_for_host
 
 SIZES = grid(1, 1024)
 HOST = 0.02
@@ -22,11 +21,11 @@ def device(size):
 
 def timed(seed=0, noise=0.0):
     """Steps whose launches take another time at every size, as on a host that others use."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
 
     def point(size):
-        seconds = max(HOST * chance.uniform(1 - noise, 1 + noise), device(size))
-        launches = HOST * chance.uniform(1 - noise, 1 + noise)
+        seconds = max(HOST * rng.uniform(1 - noise, 1 + noise), device(size))
+        launches = HOST * rng.uniform(1 - noise, 1 + noise)
         return StepTime(batch_size=size, median_seconds=seconds, device_seconds=device(size), host_seconds=launches)
 
     return [point(size) for size in SIZES]

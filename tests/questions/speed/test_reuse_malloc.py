@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from legroom.engines.local import LocalEngine
-from legroom.environments import KEPT_MALLOC
+from legroom.environments import REUSE_MALLOC
 from legroom.job_address import address_of
 from legroom.questions.speed.records import TimeSteps
 
@@ -15,16 +15,16 @@ ZOO = Path(__file__).parents[3] / "benchmarks" / "small_zoo.py"
 
 def system_share(**more):
     request = TimeSteps(device="cpu", batch_sizes=(1024,), seconds=0.5, min_rounds=1, **more)
-    worker = LocalEngine().start(address_of(f"{ZOO}:job", {"model": "separable", "threads": "1"}), request.environment)
+    child = LocalEngine().start(address_of(f"{ZOO}:job", {"model": "separable", "threads": "1"}), request.environment)
     try:
-        return worker.ask(request).points[0].system_share
+        return child.ask(request).points[0].system_share
     finally:
-        worker.close()
+        child.close()
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the variables are glibc's")
-def test_a_process_that_keeps_its_memory_hardly_needs_the_system(monkeypatch):
-    for name in KEPT_MALLOC:
+def test_a_process_that_reuses_its_memory_hardly_needs_the_system(monkeypatch):
+    for name in REUSE_MALLOC:
         monkeypatch.delenv(name, raising=False)
-    plain, kept = system_share(), system_share(keeps_memory=True)
-    assert 0 <= kept < plain / 2 < 0.5
+    plain, reused = system_share(), system_share(keeps_memory=True)
+    assert 0 <= reused < plain / 2 < 0.5

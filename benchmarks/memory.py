@@ -24,7 +24,7 @@ from legroom import api
 from legroom.engines.local import LocalEngine
 from legroom.errors import LegroomError
 from legroom.job_address import JobAddress, address_of
-from legroom.questions.memory.allocator.ledger import MemoryEstimate
+from legroom.questions.memory.allocator.estimate import MemoryEstimate
 from legroom.questions.memory.records import StepPeaks, TracedMemory, TraceMemory
 
 GIB = 2**30

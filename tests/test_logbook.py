@@ -12,8 +12,7 @@ from legroom import api
 from legroom.errors import CannotWrite, UsageError
 from legroom.job_address import JobAddress
 from legroom.logbook import FILE_NAME, RunStarted, open_logbook, read_records
-from legroom.questions.memory.allocator.ledger import RULES
-from legroom.questions.memory.records import PhasePeaks, StepPeaks
+from legroom.questions.memory.records import TRACE_RULES, PhasePeaks, StepPeaks
 from legroom.requests import Describe
 from legroom.testing import FakeMachine, plant_host
 
@@ -101,7 +100,9 @@ def test_records_of_an_edited_job_or_another_machine_are_not_used(tmp_path, chan
     assert words in notes[0]
 
 
-@pytest.mark.parametrize("change", [{}, {"rules": RULES + 1}], ids=["as before rules had a number", "by later rules"])
+@pytest.mark.parametrize(
+    "change", [{}, {"rules": TRACE_RULES + 1}], ids=["as before rules had a number", "by later rules"]
+)
 def test_an_estimate_by_other_rules_is_asked_for_anew(tmp_path, change):
     machine = FakeMachine(bytes_per_sample=3e6)
     first = estimate(tmp_path, machine)

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from legroom.questions.memory.allocator.allocator import Allocator
 from legroom.questions.memory.allocator.pools import LARGE_PAGE, MIB, SMALL_PAGE, GrowingPool
+from legroom.questions.memory.allocator.replay import Allocator
 
 
 def large(*sizes: int) -> tuple[GrowingPool, list[int]]:

@@ -11,7 +11,8 @@ from torch.utils.data import default_collate
 
 from legroom.job import Settings
 from legroom.laws.memory import UNBOUNDED
-from legroom.questions.memory.allocator.ledger import Kind, MemoryEstimate
+from legroom.questions.memory.allocator.estimate import MemoryEstimate
+from legroom.questions.memory.allocator.replay import Kind
 from legroom.questions.memory.child.cuda_rules import SLACK_BYTES, SLACK_SHARE
 from legroom.questions.memory.child.trace import trace
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from legroom.questions.memory.allocator import steps as steps_module
-from legroom.questions.memory.allocator.allocator import Allocator
-from legroom.questions.memory.allocator.steps import Moves, Steps
+from legroom.questions.memory.allocator import replay as replay_module
+from legroom.questions.memory.allocator.replay import Allocator, Moves, Steps
 
 MIB = 2**20
 
@@ -32,14 +31,14 @@ def test_retries_of_the_second_step_are_allowed_and_those_of_the_third_are_not(m
     assert steps.needed_bytes() == 120 * MIB
     assert steps.fits("expandable", 120 * MIB)
     assert not steps.fits("expandable", 110 * MIB)
-    monkeypatch.setattr(steps_module, "NUM_STEPS", 2)
+    monkeypatch.setattr(replay_module, "NUM_STEPS", 2)
     assert steps.fits("expandable", 110 * MIB)
 
 
 def test_a_retry_that_begins_with_the_fifth_step_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = Steps(first=[], again=[], after=[])
     tried: list[int] = []
-    monkeypatch.setattr(steps_module, "_play", lambda allocator, moves: _retry_from(allocator, tried, 5))
+    monkeypatch.setattr(replay_module, "_play", lambda allocator, moves: _retry_from(allocator, tried, 5))
     assert not steps.fits("expandable", 100 * MIB)
     assert tried == [1, 2, 3, 4, 5]
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from legroom.questions.memory.allocator.ledger import Trace
+from legroom.questions.memory.allocator.trace_law import Trace
 from legroom.questions.memory.child import cuda_rnn, cuda_rules
 from legroom.questions.memory.child.cuda_rnn import Call
 from legroom.questions.memory.child.cuda_workspace import convolution_bytes, embedding_bytes, workspace_of

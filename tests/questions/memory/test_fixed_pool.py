@@ -1,7 +1,7 @@
 """The allocator's replay with torch's default, fixed segments: each of its rules, planted."""
 
-from legroom.questions.memory.allocator.allocator import Allocator
 from legroom.questions.memory.allocator.pools import LARGE_PAGE, MIB, SMALL_PAGE, FixedPool
+from legroom.questions.memory.allocator.replay import Allocator
 
 
 def place(pool: FixedPool, size: int) -> tuple[int, int]:

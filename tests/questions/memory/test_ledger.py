@@ -6,8 +6,8 @@ import random
 import pytest
 
 from legroom.laws.memory import UNBOUNDED, Line, MemoryLaw
-from legroom.questions.memory.allocator.envelope import fit
-from legroom.questions.memory.allocator.ledger import Event, MemoryEstimate, Trace
+from legroom.questions.memory.allocator.estimate import MemoryEstimate
+from legroom.questions.memory.allocator.trace_law import Event, Trace, fit
 
 
 def born(storage: int, num_bytes: int, phase: str = "forward", category: str = "activations") -> Event:

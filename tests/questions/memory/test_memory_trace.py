@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from legroom.errors import NothingMeasured
 from legroom.job import Job, Score, Settings
-from legroom.questions.memory.allocator.ledger import MemoryEstimate
+from legroom.questions.memory.allocator.estimate import MemoryEstimate
 from legroom.questions.memory.child import cuda_rnn, cuda_rules
 from legroom.questions.memory.child.storage_ledger import Ledger
 from legroom.questions.memory.child.trace import trace

@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from legroom.laws.memory import MemoryLaw
-from legroom.questions.memory.allocator.envelope import fit, pair
-from legroom.questions.memory.allocator.ledger import Event, Kind, MemoryEstimate, Trace
-from legroom.questions.memory.allocator.replay import EXTRA_BYTES, EXTRA_SHARE, fit_reserves
-from legroom.questions.memory.allocator.reserve import Reserve
-from legroom.questions.memory.allocator.steps import steps_at
+from legroom.questions.memory.allocator.estimate import MemoryEstimate
+from legroom.questions.memory.allocator.replay import Kind, steps_at
+from legroom.questions.memory.allocator.reserve import EXTRA_BYTES, EXTRA_SHARE, Reserve, fit_reserves
+from legroom.questions.memory.allocator.trace_law import Event, Trace, fit, pair
 
 MIB = 2**20
 KINDS: tuple[Kind, ...] = ("expandable", "default")

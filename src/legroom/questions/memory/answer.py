@@ -1,10 +1,13 @@
 """The answer of `legroom memory`, with the names scripts rely on."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from legroom.environments import Allocator
+from legroom.logbook import Records
 from legroom.questions.base import Answer
+from legroom.questions.memory.records import MemoryQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +36,11 @@ class MemoryAnswer(Answer):
     """What the largest batch takes."""
     peak_phase: str
     """The part of the step that takes it."""
-    peak_parts: dict[str, int]
+    peak_parts: dict[str, int] = field(default_factory=dict)
     """What the bytes are, where a trace tells."""
     verified: bool
     estimate: bool
-    num_ooms: int
+    num_ooms: int = 0
     allocator: Allocator | None = None
     """How torch keeps the card's memory for this to hold: expandable or default; None on a host."""
     num_devices: int = 1
@@ -48,7 +51,45 @@ class MemoryAnswer(Answer):
     micro_batch_size: int | None
     accumulation_steps: int | None
     settings: dict[str, Any]
-    """What to run: the job's own settings with the batch found."""
+    """What to run: the job's own settings with the batch found and the precision it was found for."""
     baseline: dict[str, Any]
     """The job's own settings."""
-    probes: list[dict[str, Any]]
+    probes: list[dict[str, Any]] = field(default_factory=list)
+
+
+Split = tuple[int, int] | tuple[None, None]
+"""Micro-batch and passes of the batch that was asked for, where one was."""
+
+
+def answer_of(
+    records: Records,
+    question: MemoryQuestion,
+    largest: int,
+    *,
+    split: Split = (None, None),
+    notes: Sequence[str],
+    **found: Any,
+) -> MemoryAnswer:
+    """The answer with what the question and the job say of themselves."""
+    description, (micro, passes) = records.description(), split
+    chosen = {"batch_size": micro or largest, "accumulation_steps": passes or 1, "precision": question.precision}
+    return MemoryAnswer(
+        job=records.head.job,
+        machine=records.head.machine,
+        seconds=records.seconds(),
+        notes=[*records.notes, *description.notes, *notes],
+        device=question.device,
+        card=question.card,
+        budget_bytes=question.budget_bytes,
+        budget_named=question.budget_named,
+        max_batch_size=largest,
+        data_limit=description.widest_batch or description.num_samples,
+        num_devices=question.num_devices,
+        effective_batch=question.effective_batch,
+        rule=question.rule,
+        micro_batch_size=micro,
+        accumulation_steps=passes,
+        settings={**description.baseline, **chosen},
+        baseline=dict(description.baseline),
+        **found,
+    )

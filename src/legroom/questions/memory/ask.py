@@ -1,28 +1,31 @@
 """`legroom memory`: how large a batch fits?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from legroom.environments import EXPANDABLE, STEADY_MALLOC
-from legroom.errors import DoesNotFit, UsageError
+from legroom.errors import UsageError
 from legroom.host.cards import capability_of
 from legroom.host.target import Target, choose_target
 from legroom.job_address import AnyJob, JobAddress, address_of
-from legroom.questions.base import Foreseen, check_word
-from legroom.questions.memory.advice import advise_memory
+from legroom.logbook import Entry
+from legroom.questions.base import (
+    START_SECONDS,
+    Foreseen,
+    ForeseenProbe,
+    check_word,
+    foreseen_probe,
+    typical_seconds,
+)
+from legroom.questions.memory.advice import advise
 from legroom.questions.memory.answer import MemoryAnswer
-from legroom.questions.memory.card_search import find_largest_card_batch, read_budget
-from legroom.questions.memory.estimate import advise_estimate, does_not_fit, estimates_of
-from legroom.questions.memory.foresee import foresee_memory
-from legroom.questions.memory.host_search import find_largest_batch
-from legroom.questions.memory.proofs import prove_accumulation
-from legroom.questions.memory.records import MemoryQuestion
-from legroom.questions.memory.thesis import advise_thesis
-from legroom.questions.memory.thesis_search import measure_thesis
-from legroom.questions.memory.traced import trace_memory, trace_remedies
-from legroom.requests import JobDescription
+from legroom.questions.memory.records import MemoryQuestion, StepPeaks, TraceMemory
+from legroom.questions.memory.search import search
+from legroom.requests import Describe, ReadCard
 from legroom.session import Run, Session, earlier_entries, keep, open_session
 from legroom.setting_rules import PRECISIONS
+from legroom.units import format_bytes
 
 RULES = ("legroom", "thesis")
 
@@ -52,16 +55,68 @@ def memory(
         raise UsageError("--devices is about GPUs that train together; add --device cuda or --card")
     if rule == "thesis" and (target.device == "cpu" or not target.is_here):
         raise UsageError("--rule thesis reads what torch reserved on a GPU, and there is none here; use --rule legroom")
+    words = {"num_devices": num_devices, "effective_batch": effective_batch, "rule": rule}
     with open_memory_session("memory", address, run, target) as session:
-        description = session.describe(run.seed)
-        question = memory_question(target, precision, description, run.seed)
-        question = replace(question, num_devices=num_devices, effective_batch=effective_batch)
-        if rule == "thesis":
-            answer = _ask_thesis(session, question, description)
-        else:
-            answer = ask_memory(session, question, description, target)
-        answer = replace(answer, budget_named=target.is_named, effective_batch=effective_batch, rule=rule)
-        return keep(session, answer)
+        question = memory_question(session, target, precision, run.seed, **words)
+        session.note(question)
+        return keep(session, ask_memory(session, question))
+
+
+def ask_memory(session: Session, question: MemoryQuestion) -> MemoryAnswer:
+    """Search and advise, in a session that is open."""
+    search(session, question)
+    return advise(session.records, question)
+
+
+def open_memory_session(command: str, address: JobAddress, run: Run, target: Target) -> Session:
+    """The session of a question about memory; on a GPU the process of the first proof is started at once."""
+    on_gpu = target.device == "cuda" and target.is_here
+    session = open_session(command, address, run, EXPANDABLE if on_gpu else STEADY_MALLOC)
+    if on_gpu:
+        try:
+            session.warm(EXPANDABLE)
+        except BaseException:  # no process could be started: nobody else would let go of the folder
+            session.close()
+            raise
+    return session
+
+
+def memory_question(session: Session, target: Target, precision: str | None, seed: int, **more: Any) -> MemoryQuestion:
+    """The question as the user's words, the job and the card make it."""
+    description = session.describe(seed)
+    if precision is not None:
+        check_word("precision", precision, PRECISIONS)
+    question = MemoryQuestion(
+        device=target.device,
+        budget_bytes=target.budget_bytes,
+        precision=precision or description.baseline["precision"],
+        up_to_data=not target.is_named,
+        num_workers=description.baseline["num_workers"],
+        card=target.card,
+        capability=capability_of(target.card) if target.card else 9,
+        is_here=target.is_here,
+        budget_named=target.is_named,
+        seed=seed,
+        **more,
+    )
+    if question.effective_batch is not None and description.own_step:
+        raise UsageError("This job has its own step, so legroom cannot accumulate for it; leave --effective-batch out")
+    return _on_card(session, question) if target.is_here and target.device != "cpu" else question
+
+
+def _on_card(session: Session, question: MemoryQuestion) -> MemoryQuestion:
+    """The question with the bytes torch may reserve on this card: what was named, or all that is free."""
+    session.progress("reading the card", 0.05)
+    card = session.ask(ReadCard())
+    if question.budget_bytes > card.free_bytes:
+        raise UsageError(
+            f"{format_bytes(question.budget_bytes)} is more than {card.name} has free: "
+            f"{format_bytes(card.free_bytes)} of {format_bytes(card.total_bytes)}, other processes and the CUDA "
+            "context taken off. Name less with --memory"
+        )
+    budget = question.budget_bytes or card.free_bytes
+    buckets = question.bucket_bytes(session.records.description().num_trainable)
+    return replace(question, budget_bytes=budget - buckets)
 
 
 def foresee(
@@ -77,72 +132,36 @@ def foresee(
     run = run or Run()
     address = address_of(job, options)
     is_here = choose_target(run.host, device, memory, card).is_here
-    return foresee_memory(earlier_entries(address, run), job=address.text, machine=run.host.name, is_here=is_here)
-
-
-def open_memory_session(command: str, address: JobAddress, run: Run, target: Target) -> Session:
-    """A session whose proof on a GPU finds its process ready: it starts with the first one."""
-    on_gpu = target.device == "cuda" and target.is_here
-    session = open_session(command, address, run, EXPANDABLE if on_gpu else STEADY_MALLOC)
-    if on_gpu:
-        try:
-            session.warm(EXPANDABLE)
-        except BaseException:  # no process could be started: nobody else would let go of the folder
-            session.close()
-            raise
-    return session
-
-
-def memory_question(target: Target, precision: str | None, description: JobDescription, seed: int) -> MemoryQuestion:
-    """The question as the user's words and the job make it."""
-    if precision is not None:
-        check_word("precision", precision, PRECISIONS)
-    return MemoryQuestion(
-        device=target.device,
-        budget_bytes=target.budget_bytes,
-        precision=precision or description.baseline["precision"],
-        up_to_data=not target.is_named,
-        num_workers=description.baseline["num_workers"],
-        seed=seed,
-        card=target.card,
-        capability=capability_of(target.card) if target.card else 9,
+    entries = earlier_entries(address, run)
+    reading = foreseen_probe(
+        "read the job in a child process", (1, 1), typical_seconds(entries, Describe, START_SECONDS)
+    )
+    source = "earlier records of this job" if entries else "a small job on two cores; a heavy model takes longer"
+    return Foreseen(
+        job=address.text,
+        machine=run.host.name,
+        seconds=0.0,
+        notes=[f"Times are those of {source}"],
+        probes=[reading, *(_measured(entries) if is_here else _traced(entries))],
     )
 
 
-def ask_memory(session: Session, question: MemoryQuestion, description: JobDescription, target: Target) -> MemoryAnswer:
-    """Search and advise, in a session that is open."""
-    if question.effective_batch is not None and description.own_step:
-        raise UsageError("This job has its own step, so legroom cannot accumulate for it; leave --effective-batch out")
-    if not target.is_here:
-        trace_memory(session, question, description)
-        return advise_estimate(session.records, question)
-    if question.device == "cpu":
-        find_largest_batch(session, question, description)
-    else:
-        question = read_budget(session, question, description)
-        _find_on_card(session, question, description)
-    if question.effective_batch is not None:
-        found = advise_memory(session.records, replace(question, effective_batch=None))
-        question = replace(question, allocator=found.allocator or question.allocator)
-        prove_accumulation(session, question, found.max_batch_size)
-    return advise_memory(session.records, question)
+def _measured(entries: Sequence[Entry]) -> list[ForeseenProbe]:
+    probes, proofs = ([entry for entry in entries if entry.request.fresh == fresh] for fresh in (False, True))
+    return [
+        foreseen_probe(
+            "3 training steps and an evaluation pass at a small batch size",
+            (3, 9),
+            typical_seconds(probes, StepPeaks, 0.5),
+        ),
+        foreseen_probe(
+            "proof: 5 training steps and two evaluation passes in a fresh process",
+            (1, 5),
+            typical_seconds(proofs, StepPeaks, START_SECONDS + 2.0),
+        ),
+    ]
 
 
-def with_budget(session: Session, question: MemoryQuestion, description: JobDescription) -> MemoryQuestion:
-    """The question with the bytes that the card here has for it; on a host they are known already."""
-    return question if question.device == "cpu" else read_budget(session, question, description)
-
-
-def _find_on_card(session: Session, question: MemoryQuestion, description: JobDescription) -> None:
-    """The search; where nothing fits, a trace tells what would."""
-    try:
-        find_largest_card_batch(session, question, description)
-    except DoesNotFit:
-        trace_remedies(session, question)
-        raise does_not_fit(estimates_of(session.records.entries, question), question) from None
-
-
-def _ask_thesis(session: Session, question: MemoryQuestion, description: JobDescription) -> MemoryAnswer:
-    question = read_budget(session, question, description)
-    measure_thesis(session, question)
-    return advise_thesis(session.records, question)
+def _traced(entries: Sequence[Entry]) -> list[ForeseenProbe]:
+    seconds = typical_seconds(entries, TraceMemory, START_SECONDS + 5.0)
+    return [foreseen_probe("trace a step without running it on a GPU, in a fresh process", (1, 3), seconds)]

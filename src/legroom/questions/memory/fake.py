@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from legroom.errors import OutOfMemory
 from legroom.job import Settings
-from legroom.questions.memory.allocator.ledger import RULES
-from legroom.questions.memory.records import PhasePeaks, StepPeaks, TracedMemory, TraceMemory
+from legroom.questions.memory.records import TRACE_RULES, PhasePeaks, StepPeaks, TracedMemory, TraceMemory
 from legroom.requests import CardMemory, Describe, JobDescription, ReadCard, Request
 
 
@@ -151,8 +150,8 @@ class FakeMemory:
             "parts": {"weights": [self.fixed_bytes, 0.0], "activations": [0.0, slope]},
         }
         evaluation = {**backward, "bytes_per_sample": self.evaluation_share * slope}
-        rest = {"rules": RULES, "method": "fake", "reason": "", "batch_sizes": [8, 16], "notes": [], "seconds": 0.1}
-        return {"train": [backward], "evaluation": [evaluation], "reserves": {}, **rest}
+        laws = {"rules": TRACE_RULES, "train": [backward], "evaluation": [evaluation], "reserves": {}}
+        return laws | {"method": "fake", "reason": "", "batch_sizes": [8, 16], "notes": [], "seconds": 0.1}
 
     def _description(self) -> JobDescription:
         largest = int(self.bytes_per_sample / 10)

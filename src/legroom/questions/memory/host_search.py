@@ -1,18 +1,14 @@
 """Finds the largest batch within a budget of host memory: small sizes, a line, a jump near the limit, proofs."""
 
-from collections.abc import Mapping
-
 from legroom.errors import DoesNotFit, JobError
 from legroom.laws.loading import WORKER_BYTES
 from legroom.laws.memory import CLEAR_BYTES, LARGEST_BATCH, Points, fit_memory
-from legroom.questions.memory.proofs import Aim, ask_peaks, prove
+from legroom.questions.memory.evidence import gather
+from legroom.questions.memory.proofs import SMALLEST, Aim, ask_peaks, prove
 from legroom.questions.memory.records import MemoryQuestion, PhasePeaks
-from legroom.requests import JobDescription
 from legroom.session import Session
 from legroom.units import format_bytes
 
-SMALLEST = 2
-"""BatchNorm cannot train on one sample."""
 GROWTH = 8
 JUMP = 0.7
 """Share of the room left at which the law is measured again: near enough to see it bend, far enough to be safe."""
@@ -26,24 +22,24 @@ GOOD_EVAL_GAP = 0.1
 """Evaluation takes a small share of a run: the last tenth of its batch is not worth another proof."""
 
 
-def find_largest_batch(session: Session, question: MemoryQuestion, description: JobDescription) -> None:
+def find_on_host(session: Session, question: MemoryQuestion) -> None:
     """Measure until the largest training and evaluation batches are proved; the logbook then holds the answer."""
-    ceiling, eval_ceiling = ceilings(question, description)
-    points, failed = _climb(session, question, ceiling)
-    if description.uneven:
-        measure_typical(session, question, points)
-    law, seen = fit_memory(points), points[-1][0]
-    evaluation = law.only("evaluation")
-    training = Aim(law, seen=seen, ceiling=ceiling, failed=failed, good_gap=GOOD_GAP, shares=SHARES)
+    ceiling, eval_ceiling = ceilings(session, question)
+    failed = _climb(session, question, ceiling)
+    seen = gather(session.records, question)
+    measure_typical(session, question, seen.points())
+    law, largest = seen.law(), seen.points()[-1][0]
+    training = Aim(law, seen=largest, ceiling=ceiling, failed=failed, good_gap=GOOD_GAP, shares=SHARES)
     evaluating = Aim(
-        evaluation, seen=seen, ceiling=eval_ceiling, failed=None, good_gap=GOOD_EVAL_GAP, shares=EVAL_SHARES
+        law.only("evaluation"), seen=largest, ceiling=eval_ceiling, good_gap=GOOD_EVAL_GAP, shares=EVAL_SHARES
     )
     training.set_aside(question.num_workers * WORKER_BYTES)
     prove(session, question, training, evaluating)
 
 
-def ceilings(question: MemoryQuestion, description: JobDescription) -> tuple[int, int]:
+def ceilings(session: Session, question: MemoryQuestion) -> tuple[int, int]:
     """Sizes above which nobody asks, for training and evaluation."""
+    description = session.records.description()
     most = min(LARGEST_BATCH, question.most or LARGEST_BATCH)
     ceiling = min(most, description.widest_batch or most)
     eval_ceiling = min(most, description.widest_valid_batch or most)
@@ -53,20 +49,21 @@ def ceilings(question: MemoryQuestion, description: JobDescription) -> tuple[int
     return min(ceiling, num_samples), min(eval_ceiling, description.num_valid_samples or num_samples)
 
 
-def _climb(session: Session, question: MemoryQuestion, ceiling: int) -> tuple[Points, int | None]:
-    """Peaks at growing sizes until the law is known, and the size that could not be run, if one was met."""
-    points: list[tuple[int, Mapping[str, int]]] = []
+def _climb(session: Session, question: MemoryQuestion, ceiling: int) -> int | None:
+    """Measure growing sizes until the law is known; the size that could not be run, if one was met."""
     size: int | None = SMALLEST
+    points: Points = []
     while size is not None:
         session.progress(f"batch of {size:,}", min(0.4, 0.1 + 0.06 * len(points)))
         peaks = ask_peaks(session, question.request(size))
         if not points and (peaks.outcome != "measured" or peaks.training_bytes() > question.budget_bytes):
-            return [smallest_of_all(session, question, peaks)], SMALLEST
+            try_one_sample(session, question, peaks)
+            return SMALLEST
         if peaks.outcome != "measured":
-            return points, size
-        points.append((size, peaks.phase_bytes))
+            return size
+        points = gather(session.records, question).points()
         size = next_size(points, question.budget_bytes, ceiling)
-    return points, None
+    return None
 
 
 def next_size(points: Points, budget_bytes: int, ceiling: int) -> int | None:
@@ -87,15 +84,15 @@ def next_size(points: Points, budget_bytes: int, ceiling: int) -> int | None:
     return following if following > last else None
 
 
-def smallest_of_all(session: Session, question: MemoryQuestion, seen: PhasePeaks) -> tuple[int, Mapping[str, int]]:
-    """The peak at a batch of one, where two do not fit; DoesNotFit if that is too large as well."""
+def try_one_sample(session: Session, question: MemoryQuestion, seen: PhasePeaks) -> None:
+    """Measure a batch of one, where two do not fit; DoesNotFit if that is too large as well."""
     try:
         peaks = ask_peaks(session, question.request(1))
     except JobError:  # BatchNorm and others cannot train on one sample: two is their smallest
         peaks = seen
     needed = peaks.training_bytes() or seen.training_bytes()
     if peaks.outcome == "measured" and needed <= question.budget_bytes:
-        return 1, peaks.phase_bytes
+        return
     if peaks.outcome == "no_batch":
         raise DoesNotFit("The job's own loader gives no batch at all. See that it yields one at batch size 1 or 2")
     needs = format_bytes(needed) if needed else "more memory than there is"
@@ -106,7 +103,8 @@ def smallest_of_all(session: Session, question: MemoryQuestion, seen: PhasePeaks
 
 
 def measure_typical(session: Session, question: MemoryQuestion, points: Points) -> None:
-    """The same sizes with an even spread of samples, for the answer beside the worst one."""
-    for size, _ in points[-2:]:
-        session.progress(f"typical batch of {size:,}", 0.45)
-        ask_peaks(session, question.request(size, samples="typical"))
+    """Where samples differ, the same sizes with an even spread of them, for the answer beside the worst one."""
+    if session.records.description().uneven:
+        for size, _ in points[-2:]:
+            session.progress(f"typical batch of {size:,}", 0.45)
+            ask_peaks(session, question.request(size, samples="typical"))

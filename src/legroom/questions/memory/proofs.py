@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from legroom.errors import JobRaised
 from legroom.laws.memory import UNBOUNDED, Line, MemoryLaw, split_batch
+from legroom.questions.memory.evidence import gather
 from legroom.questions.memory.records import MemoryQuestion, PhasePeaks, StepPeaks
 from legroom.session import Session
 
+SMALLEST = 2
+"""BatchNorm cannot train on one sample."""
 MAX_PROOFS = 5
-SPARE_BYTES = 24 * 2**20
-SPARE_SHARE = 0.004
-"""Left free of a card by the first proof: growing segments take memory in steps of 2 and 20 MiB."""
 FURTHEST = 16
 """A law is not trusted further than this many times the largest size that ran."""
 
@@ -23,11 +23,6 @@ def ask_peaks(session: Session, request: StepPeaks) -> PhasePeaks:
     except JobRaised as error:
         message = f"At a batch of {request.batch_size:,}: {error}"
         raise JobRaised(message, details=error.details, facts={"batch_size": request.batch_size}) from None
-
-
-def within(budget_bytes: int) -> float:
-    """Share of a card's budget that a first proof may take."""
-    return 1 - max(SPARE_SHARE, SPARE_BYTES / budget_bytes)
 
 
 def prove(session: Session, question: MemoryQuestion, training: "Aim", evaluating: "Aim") -> None:
@@ -46,9 +41,11 @@ def prove(session: Session, question: MemoryQuestion, training: "Aim", evaluatin
             return
 
 
-def prove_accumulation(session: Session, question: MemoryQuestion, largest: int) -> None:
+def prove_accumulation(session: Session, question: MemoryQuestion) -> None:
     """Prove the micro-batch of the batch asked for: with gradients held between passes, less fits than without."""
     assert question.effective_batch is not None
+    proved, _ = gather(session.records, question).proved()
+    question, largest = replace(question, allocator=proved.allocator), proved.batch_size
     for _ in range(MAX_PROOFS):
         size, passes = split_batch(question.effective_batch, largest)
         if passes == 1:
@@ -68,9 +65,9 @@ class Aim:
         *,
         seen: int,
         ceiling: int,
-        failed: int | None,
         good_gap: float,
         shares: tuple[float, float],
+        failed: int | None = None,
         retreat: float = 0.0,
     ) -> None:
         self.law, self.ceiling = law, ceiling

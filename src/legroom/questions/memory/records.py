@@ -2,12 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from legroom.environments import STEADY_MALLOC, Allocator, Environment, allocator_environment
-from legroom.questions.memory.allocator.ledger import RULES
+from legroom.errors import UsageError
+from legroom.laws.thesis import NUM_STEPS
 from legroom.requests import RecordKind, Request
 
+if TYPE_CHECKING:
+    from legroom.logbook import Records
+
+TRACE_RULES = 1
+"""Number of the rules by which traces become estimates. Raise it where a change of them, or of what a record holds,
+would answer otherwise: records made by other rules are then traced anew. The first records have no number."""
 PROOF_STEPS = 5
 """Of a proof on a GPU: retries of its allocator may begin with the fourth. Between the evaluations of one on a host."""
 
@@ -80,6 +87,12 @@ class MemoryQuestion:
     capability: int = 9
     """Major compute capability of the card that a trace is for."""
     allocator: Allocator = "expandable"
+    is_here: bool = True
+    """Whether steps can be run there; else they are traced."""
+    budget_named: bool = True
+    """Whether the memory or the card was named; else the budget is what was free then."""
+    rule: str = "legroom"
+    """legroom, or thesis: a line through two probes."""
     seed: int = 0
 
     def bucket_bytes(self, num_trainable: int) -> int:
@@ -192,12 +205,12 @@ class TraceMemory(Request["TracedMemory"]):
 
     def is_current(self, result: "TracedMemory") -> bool:
         """Whether the estimate was made by the rules of this version."""
-        return result.estimate.get("rules") == RULES
+        return result.estimate.get("rules") == TRACE_RULES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedMemory:
-    """The estimate: lines in the batch size, as `laws.ledger` writes them."""
+    """The estimate: lines in the batch size, as `MemoryEstimate` writes them."""
 
     kind: Literal["traced_memory"] = "traced_memory"
     estimate: Mapping[str, Any]
@@ -207,3 +220,29 @@ RECORDS = (
     RecordKind(StepPeaks, PhasePeaks, "legroom.questions.memory.child.peaks:measure_peaks"),
     RecordKind(TraceMemory, TracedMemory, "legroom.questions.memory.child.estimate:estimate_memory"),
 )
+QUESTION = MemoryQuestion
+
+
+def default_question(records: "Records") -> MemoryQuestion:
+    """The question behind the entries of a logbook that does not name it.
+
+    A host's budget stands in no entry: it is taken for what the last proof of one pass took and had to leave free.
+    """
+    proofs = [
+        (entry.request, entry.result)
+        for entry in records.entries
+        if isinstance(entry.request, StepPeaks) and entry.request.proof and entry.request.accumulation_steps == 1
+        if entry.result.outcome == "measured"
+    ]
+    if not proofs:
+        raise UsageError("The logbook does not say how much memory was asked about. Ask the question again")
+    request, peaks = proofs[-1]
+    return MemoryQuestion(
+        device=request.device,
+        budget_bytes=request.cap_bytes or peaks.training_bytes() + peaks.spare_bytes,
+        precision=request.precision,
+        up_to_data=False,
+        num_workers=request.num_workers or 0,
+        rule="thesis" if request.num_steps == NUM_STEPS else "legroom",
+        seed=request.seed,
+    )

@@ -3,19 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from legroom.host.target import Target, choose_target
+from legroom.host.target import choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, address_of
 from legroom.plan_file import Plan, write_plan
 from legroom.questions.base import Foreseen
-from legroom.questions.memory.ask import ask_memory, memory_question, open_memory_session, with_budget
+from legroom.questions.memory.ask import ask_memory, memory_question, open_memory_session
 from legroom.questions.memory.ask import foresee as foresee_memory
 from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.plan.advice import answer_of, combine
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import needs_passes, worth_proving
 from legroom.questions.plan.known import KnownAnswers, find_known
-from legroom.requests import JobDescription
 from legroom.session import Run, Session, keep
 
 
@@ -34,9 +33,8 @@ def plan(
     address = address_of(job, options)
     target = choose_target(run.host, device, memory, card)
     with open_memory_session("plan", address, run, target) as session:
-        description = session.describe(run.seed)
-        question = replace(memory_question(target, precision, description, run.seed), up_to_data=True)
-        made = _ask_plan(session, question, description, target)
+        question = replace(memory_question(session, target, precision, run.seed), up_to_data=True)
+        made = _ask_plan(session, question)
         path = session.logbook.path.parent / "plan.toml"
         write_plan(made, path)
         return keep(session, answer_of(made, seconds=session.records.seconds(), path=str(path)))
@@ -57,18 +55,18 @@ def foresee(
     return replace(foreseen, notes=[*foreseen.notes, note])
 
 
-def _ask_plan(session: Session, question: MemoryQuestion, description: JobDescription, target: Target) -> Plan:
+def _ask_plan(session: Session, question: MemoryQuestion) -> Plan:
     """The plan from the answers in the folder; memory is asked where none holds, as far as a batch could pay."""
+    description = session.records.description()
     baseline, known = Settings(**description.baseline), KnownAnswers()
-    if target.is_here:
-        question = with_budget(session, question, description)
-        known = find_known(session.logbook, question, budget_named=target.is_named)
+    if question.is_here:
+        known = find_known(session.logbook, question, budget_named=question.budget_named)
     worth = worth_proving(baseline.batch_size, known.speed)
     question = replace(question, most=worth.most)
-    memory = known.memory or ask_memory(session, question, description, target)
-    if target.is_here and not description.own_step and needs_passes(baseline, memory, known.speed):
+    memory = known.memory or ask_memory(session, question)
+    if question.is_here and not description.own_step and needs_passes(baseline, memory, known.speed):
         whole = baseline.batch_size * baseline.accumulation_steps
-        memory = ask_memory(session, replace(question, effective_batch=whole), description, target)
+        memory = ask_memory(session, replace(question, effective_batch=whole))
     notes = [*known.notes, *([] if known.memory else worth.note(memory))]
     return combine(
         session.address,

@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from legroom.questions.memory.allocator.ledger import Event, Trace
+from legroom.questions.memory.allocator.trace_law import Event, Trace
 
 PHASE_CATEGORY = {"data": "other", "update": "optimizer"}
 """What a storage born in a phase is, where nothing better is known of it; elsewhere it is an activation."""

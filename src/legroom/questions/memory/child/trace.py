@@ -13,9 +13,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from legroom.errors import NothingMeasured
 from legroom.job import Batch, Job, Settings
-from legroom.questions.memory.allocator.envelope import fit
-from legroom.questions.memory.allocator.ledger import MemoryEstimate, Trace
-from legroom.questions.memory.allocator.replay import fit_reserves
+from legroom.questions.memory.allocator.estimate import MemoryEstimate
+from legroom.questions.memory.allocator.reserve import fit_reserves
+from legroom.questions.memory.allocator.trace_law import Trace, fit
 from legroom.questions.memory.child import cuda_rules
 from legroom.questions.memory.child.cuda_workspace import workspace_of
 from legroom.questions.memory.child.quick_fake import QuickFakeMode

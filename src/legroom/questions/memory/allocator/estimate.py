@@ -1,15 +1,4 @@
-"""A step as a list of births and deaths of storages, and the estimate of memory that two such lists give.
-
-A step is a list of events: a storage is born with some bytes, or dies. Between two batch sizes the events are the
-same and each storage's bytes are affine in the batch size B, so what is alive after event e is a line as well:
-
-    peak(B) = max over e of (fixed_e + slope_e * B)
-
-Only the upper envelope of these lines can ever be the maximum; a handful of lines is what is kept and sent.
-
-Source: the maximum over phases instead of one line through two peaks is what the affine rule of Gao et al., DNNMem
-(ESEC/FSE 2020), lacks at small batches, where the optimizer's temporaries hide the slope of the activations.
-"""
+"""The estimate of a job's memory on a GPU that two traces of its step give, and how a logbook keeps it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,42 +7,7 @@ from typing import Any
 from legroom.environments import Allocator as Kind
 from legroom.laws.memory import Line, MemoryLaw
 from legroom.questions.memory.allocator.reserve import Reserve
-
-CATEGORIES = ("weights", "gradients", "optimizer", "activations", "workspace", "other")
-"""What bytes can be: "other" is the batch itself and what the allocator cannot hand out."""
-
-RULES = 1
-"""Number of the rules by which traces become estimates. Raise it where a change of them, or of what a record holds,
-would answer otherwise: records made by other rules are then traced anew. The first records have no number."""
-
-BLOCK_BYTES = 512
-"""PyTorch's CUDA allocator rounds each block up to this."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """The birth or death of one storage."""
-
-    storage: int
-    """Number of the storage, in order of birth; the same in a trace at another batch size."""
-    num_bytes: int | None
-    """Bytes at birth; None at death."""
-    phase: str
-    """Part of the step: data, forward, backward, update or evaluation."""
-    category: str
-    """One of CATEGORIES."""
-    operator: str = ""
-    """What made the storage; traces are compared by it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
-    """The events of one pass at one batch size, in order; what lived before comes first."""
-
-    batch_size: int
-    events: tuple[Event, ...]
-    second_step: tuple[int, int] | None = None
-    """Where among the events of a whole history the second step begins and ends."""
+from legroom.questions.memory.records import TRACE_RULES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +53,7 @@ class MemoryEstimate:
     def as_record(self) -> dict[str, Any]:
         """Plain values for JSON."""
         laws = {"train": _law_record(self.train), "evaluation": self.evaluation and _law_record(self.evaluation)}
-        rest = {"rules": RULES, "method": self.method, "reason": self.reason, "seconds": round(self.seconds, 3)}
+        rest = {"rules": TRACE_RULES, "method": self.method, "reason": self.reason, "seconds": round(self.seconds, 3)}
         rest["reserves"] = {kind: [list(point) for point in found.points] for kind, found in self.reserves.items()}
         return laws | rest | {"batch_sizes": list(self.batch_sizes), "notes": list(self.notes)}
 

@@ -1,18 +1,57 @@
-"""The law behind two traces of a step: each storage's line in the batch size, summed up, and the lines that matter."""
+"""A step as births and deaths of storages, and the law of its memory that two such traces give.
 
-import math
+Between two batch sizes the events are the same and each storage's bytes are affine in the batch size B, so what is
+alive after event e is a line as well:
+
+    peak(B) = max over e of (fixed_e + slope_e * B)
+
+Only the upper envelope of these lines can ever be the maximum; a handful of lines is what is kept and sent.
+
+Source: the maximum over phases instead of one line through two peaks is what the affine rule of Gao et al., DNNMem
+(ESEC/FSE 2020), lacks at small batches, where the optimizer's temporaries hide the slope of the activations.
+"""
+
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from legroom.laws.memory import Line, MemoryLaw
-from legroom.questions.memory.allocator.ledger import BLOCK_BYTES, CATEGORIES, Event, Trace
+from legroom.questions.memory.allocator.pools import BLOCK_BYTES, round_up
+
+CATEGORIES = ("weights", "gradients", "optimizer", "activations", "workspace", "other")
+"""What bytes can be: "other" is the batch itself and what the allocator cannot hand out."""
+UNORDERED = (
+    "Allocations come in another order at another batch size: the peaks of phases were fitted, which is less exact."
+)
 
 Size = tuple[float, float]
 """Bytes of one storage: fixed, and for each sample."""
 
-UNORDERED = (
-    "Allocations come in another order at another batch size: the peaks of phases were fitted, which is less exact."
-)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """The birth or death of one storage."""
+
+    storage: int
+    """Number of the storage, in order of birth; the same in a trace at another batch size."""
+    num_bytes: int | None
+    """Bytes at birth; None at death."""
+    phase: str
+    """Part of the step: data, forward, backward, update or evaluation."""
+    category: str
+    """One of CATEGORIES."""
+    operator: str = ""
+    """What made the storage; traces are compared by it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """The events of one pass at one batch size, in order; what lived before comes first."""
+
+    batch_size: int
+    events: tuple[Event, ...]
+    second_step: tuple[int, int] | None = None
+    """Where among the events of a whole history the second step begins and ends."""
 
 
 def fit(small: Trace, large: Trace) -> tuple[MemoryLaw, tuple[str, ...]]:
@@ -55,7 +94,7 @@ def line_through(small: int, large: int, sizes: tuple[int, int]) -> Size:
     """
     slope = (large - small) / (sizes[1] - sizes[0])
     if slope <= 0:
-        return math.ceil(max(small, large) / BLOCK_BYTES) * BLOCK_BYTES, 0.0
+        return round_up(max(small, large), BLOCK_BYTES), 0.0
     return (0.0, large / sizes[1]) if is_steep(small, large, sizes) else (large - slope * sizes[1], slope)
 
 

@@ -4,7 +4,15 @@ import importlib
 import importlib.util
 from types import ModuleType
 
-QUESTIONS = ("plan", "memory", "speed", "loading", "train", "vocabulary", "machine")
+QUESTIONS = (
+    "plan",
+    "memory",
+    "speed",
+    "loading",
+    "train",
+    "vocabulary",
+    "machine",
+)
 """In the order of the page and of `legroom --help`."""
 
 

@@ -1,15 +1,17 @@
 """Whether `legroom speed` repeats itself, and whether a plain loop in a fresh process agrees.
 
-    python benchmarks/speed_repeats.py OUT [--jobs cnn,mlp,encoder] [--runs 10] [--checks 3] [--seconds 15]
+    python benchmarks/speed_repeats.py OUT [--jobs cnn,mlp,encoder] [--runs 10] [--checks 7] [--seconds 15]
 
 `legroom speed` is asked as often as --runs says. Before, between and after these runs a plain loop is timed at 2^k to
-the largest size, each in a process of its own, as often as --checks says; its medians are the truth. Told: how much of
-the truth's best the knee has by the truth, how far timed sizes lie from it, and how often the interval of one run holds
-the median of another. OUT holds a JSON line a measurement; a job that has all its runs is not run again.
+the largest size, each in a process of its own, as often as --checks says. Single passes differ by up to a third, so
+the mean over passes is the truth. Told: how much of the truth's best the knee has by the truth, how far timed sizes lie
+from it, and how often the interval of one run holds what another timed. OUT holds a JSON line a measurement; a job that
+has all its runs is not run again.
 """
 
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PLAIN_SECONDS = 1.0
+PLAIN_SECONDS = 0.7
 LARGEST = 4096
 ENOUGH = 0.85
 
@@ -61,9 +63,8 @@ def score(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """What the rows of one job say."""
     answers = [row["answer"] for row in rows if "answer" in row]
     plain = [row["plain"] for row in rows if "plain" in row]
-    truth = {int(size): statistics.median(one[size] for one in plain) for size in plain[0]}
-    best = max(truth.values())
-    shares = [truth[answer["knee"]] / best for answer in answers if answer["knee"] in truth]
+    truth = {int(size): statistics.fmean(one[size] for one in plain) for size in plain[0]}
+    shares = [share_of_best(truth, answer["knee"]) for answer in answers]
     misses = [
         abs(point["samples_per_second"] / truth[point["batch_size"]] - 1)
         for answer in answers
@@ -82,8 +83,21 @@ def score(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def share_of_best(truth: dict[int, float], size: int) -> float:
+    """What the size has of the best; between two sizes of the truth by a line in logarithms.
+
+    >>> share_of_best({1: 1.0, 4: 4.0, 16: 8.0}, 2)
+    0.25
+    """
+    sizes = sorted(truth)
+    low = max(other for other in sizes if other <= size)
+    high = min((other for other in sizes if other >= size), default=low)
+    place = math.log(size / low) / math.log(high / low) if high > low else 0.0
+    return round(truth[low] ** (1 - place) * truth[high] ** place / max(truth.values()), 12)
+
+
 def _held(answers: list[dict[str, Any]]) -> Iterable[bool]:
-    """For each size and each pair of runs, whether the interval of the one holds the median of the other."""
+    """For each size and each pair of runs, whether the interval of the one holds the time of the other."""
     by_size = [{point["batch_size"]: point for point in answer["points"]} for answer in answers]
     for one in by_size:
         for other in by_size:
@@ -98,7 +112,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--jobs", default="cnn,mlp,encoder")
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--checks", type=int, default=3)
+    parser.add_argument("--checks", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=15.0)
     words = parser.parse_args()
     rows = [json.loads(line) for line in words.out.read_text().splitlines()] if words.out.exists() else []

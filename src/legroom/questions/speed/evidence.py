@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from legroom.errors import NothingMeasured
-from legroom.laws.intervals import rerun_interval
+from legroom.laws.intervals import rerun_mean
 from legroom.logbook import Records
 from legroom.questions.speed.knee import find_knee
 from legroom.questions.speed.records import PaddingSeen, SpeedQuestion, StepTime, StepTimes, TimeSteps
@@ -123,12 +123,12 @@ def _join(points: Sequence[StepTime]) -> StepTime:
     ran = [point for point in points if point.outcome == "measured"]
     if not ran:
         return points[0]
-    seconds = [point.median_seconds for point in ran]
+    seconds, interval = rerun_mean([point.median_seconds for point in ran])
     busy = [point.load.utilisation for point in ran if point.load.utilisation is not None]
     return replace(
         ran[0],
-        median_seconds=statistics.median(seconds),
-        interval=rerun_interval(seconds),
+        median_seconds=seconds,
+        interval=interval,
         num_rounds=len(ran),
         num_repeats=sum(point.num_repeats for point in ran),
         peak_bytes=int(statistics.median(point.peak_bytes for point in ran)),

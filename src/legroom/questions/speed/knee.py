@@ -68,7 +68,7 @@ def smoothed(points: Sequence[StepTime]) -> tuple[NDArray[np.float64], NDArray[n
 
 def _noise(point: StepTime) -> float:
     low, high = point.interval
-    return max(LEAST_NOISE, math.log(high / low) / 2 / WIDTH)
+    return max(LEAST_NOISE, math.log(high / low) / 2 / WIDTH if low > 0 else 0.0)
 
 
 def worth_naming(points: Sequence[StepTime], own: Collection[int]) -> list[StepTime]:

@@ -84,9 +84,9 @@ class StepTime:
     batch_size: int
     outcome: Literal["measured", "out_of_memory", "no_batch", "raised"] = "measured"
     median_seconds: float = 0.0
-    """Median over rounds; the batch already lies on the device, so loading is no part of it."""
+    """Median over rounds, or mean over processes; the batch already lies on the device, so loading is no part of it."""
     interval: tuple[float, float] = (0.0, 0.0)
-    """Between which the median lies at 95 %, or, on a CPU, that of another run of the command at 90 %."""
+    """Between which the median lies at 95 %, or the mean of another run of the command at 90 %."""
     device_seconds: float = 0.0
     """What the device alone needs, without waiting for launches; 0 where unknown, as on a CPU."""
     host_seconds: float = 0.0

@@ -1,6 +1,7 @@
 """Where a larger batch stops paying: throughput, time of an epoch and utilisation against the batch."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -12,8 +13,6 @@ from legroom.reports.numbers import epoch_label, epoch_seconds
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 
-BATCH = Axis(label="batch size", log=True)
-
 
 def section(answer: SpeedAnswer, others: Sequence[SpeedAnswer] = ()) -> Section:
     """The section; `others` were asked of other devices or precisions."""
@@ -22,7 +21,7 @@ def section(answer: SpeedAnswer, others: Sequence[SpeedAnswer] = ()) -> Section:
         title="Where does a larger batch stop paying?",
         summary=_summary(answer),
         facts=list(speed_rows(answer)),
-        figures=[_throughput(answer, others), _epoch(every), *_utilisation(every), *_memory(every), *_phases(answer)],
+        figures=[_throughput(every), _epoch(every), *_utilisation(every), *_memory(every), *_phases(answer)],
         tables=[_points(answer)],
     )
 
@@ -46,99 +45,86 @@ def _summary(answer: SpeedAnswer) -> str:
     )
 
 
-def _throughput(answer: SpeedAnswer, others: Sequence[SpeedAnswer]) -> Figure:
-    law = _series(answer.predictions, "samples_per_second", "law", style="dashes")
-    return Figure(
-        name="speed-rate",
-        title="Samples per second against batch size",
-        x=BATCH,
-        y=Axis(label="throughput", unit="samples/s"),
-        series=[
-            *(_measured(one, _name(one) if others else "measured") for one in (answer, *others)),
-            *([law] if answer.predictions else []),
-        ],
-        marks=[_knee(answer)],
+def _throughput(every: Sequence[SpeedAnswer]) -> Figure:
+    answer = every[0]
+    law = Series(
+        name="law",
+        x=[point["batch_size"] for point in answer.predictions],
+        y=[point["samples_per_second"] for point in answer.predictions],
+        style="dashes",
     )
-
-
-def _measured(one: SpeedAnswer, name: str) -> Series:
-    return _series(one.points, "samples_per_second", name, spread=[point["spread"] for point in one.points])
+    measured = [
+        _series(one, _name(one, every) or "measured", "samples_per_second", spread=[p["spread"] for p in one.points])
+        for one in every
+    ]
+    axis, series = Axis(label="throughput", unit="samples/s"), [*measured, *([law] if answer.predictions else [])]
+    return _figure("speed-rate", "Samples per second against batch size", axis, series, knee=answer.knee_batch_size)
 
 
 def _epoch(every: Sequence[SpeedAnswer]) -> Figure:
-    return Figure(
-        name="speed-epoch",
-        title=f"{epoch_label(every[0]).capitalize()} against batch size, loading left out",
-        x=BATCH,
-        y=Axis(label=epoch_label(every[0]), unit="seconds"),
-        series=[
-            Series(
-                name=_name(one) if len(every) > 1 else "steps",
-                x=[point["batch_size"] for point in one.points],
-                y=[epoch_seconds(one, point["samples_per_second"]) for point in one.points],
-            )
-            for one in every
-        ],
-        marks=[_knee(every[0])],
-    )
+    label, axis = epoch_label(every[0]), Axis(label=epoch_label(every[0]), unit="seconds")
+    title = f"{label.capitalize()} against batch size, loading left out"
+    series = [
+        replace(
+            _series(one, _name(one, every) or "steps", "samples_per_second"),
+            y=[epoch_seconds(one, point["samples_per_second"]) for point in one.points],
+        )
+        for one in every
+    ]
+    return _figure("speed-epoch", title, axis, series, knee=every[0].knee_batch_size)
 
 
 def _utilisation(every: Sequence[SpeedAnswer]) -> Iterable[Figure]:
     """How busy the device was (the thesis' figure 3.2); absent where nobody could read it."""
     names = {"utilisation": "device busy", "memory_utilisation": "its memory busy", "peak_share": "of peak FLOP/s"}
     series = [
-        _series(one.points, key, name if len(every) == 1 else f"{name}, {_name(one)}")
+        _series(one, ", ".join(filter(None, (name, _name(one, every)))), key)
         for one in every
         for key, name in names.items()
         if any(point[key] is not None for point in one.points)
     ]
     if series:
-        title, axis = "Utilisation against batch size", Axis(label="share", unit="share")
-        yield Figure(name="speed-utilisation", title=title, x=BATCH, y=axis, series=series)
+        axis = Axis(label="share", unit="share")
+        yield _figure("speed-utilisation", "Utilisation against batch size", axis, series)
 
 
 def _memory(every: Sequence[SpeedAnswer]) -> Iterable[Figure]:
     """What each size took (the thesis' figure 3.2); absent where nobody read it."""
-    series = [
-        Series(
-            name=_name(one) if len(every) > 1 else "peak",
-            x=[point["batch_size"] for point in one.points],
-            y=[point["peak_bytes"] or None for point in one.points],
-        )
-        for one in every
-        if any(point["peak_bytes"] for point in one.points)
-    ]
+    lines = [_series(one, _name(one, every) or "peak", "peak_bytes") for one in every]
+    series = [replace(line, y=[peak or None for peak in line.y]) for line in lines if any(line.y)]
     if series:
-        title, axis = "Memory against batch size, as timed", Axis(label="peak", unit="bytes")
-        yield Figure(name="speed-memory", title=title, x=BATCH, y=axis, series=series)
+        axis = Axis(label="peak", unit="bytes")
+        yield _figure("speed-memory", "Memory against batch size, as timed", axis, series)
 
 
 def _phases(answer: SpeedAnswer) -> Iterable[Figure]:
     seen = [point for point in answer.points if point["shares"]]
     if seen:
         sizes = [f"{point['batch_size']:,}" for point in seen]
-        yield Figure(
-            name="speed-phases",
-            title="Where a step's time goes",
-            x=Axis(label="batch size"),
-            y=Axis(label="share of the step", unit="share"),
-            series=[
-                Series(name=phase, x=sizes, y=[point["shares"].get(phase) for point in seen], style="bars")
-                for phase in seen[0]["shares"]
-            ],
-        )
+        series = [
+            Series(name=phase, x=sizes, y=[point["shares"].get(phase) for point in seen], style="bars")
+            for phase in seen[0]["shares"]
+        ]
+        axis = Axis(label="share of the step", unit="share")
+        figure = _figure("speed-phases", "Where a step's time goes", axis, series)
+        yield replace(figure, x=Axis(label="batch size"))
 
 
-def _series(points: Sequence[dict[str, Any]], key: str, name: str, **more: Any) -> Series:
-    return Series(name=name, x=[point["batch_size"] for point in points], y=[point[key] for point in points], **more)
+def _figure(name: str, title: str, y: Axis, series: list[Series], knee: int | None = None) -> Figure:
+    marks = [] if knee is None else [Mark(axis="x", value=knee, label=f"knee {knee:,}")]
+    return Figure(name=name, title=title, x=Axis(label="batch size", log=True), y=y, series=series, marks=marks)
 
 
-def _name(one: SpeedAnswer) -> str:
+def _series(one: SpeedAnswer, name: str, key: str, **more: Any) -> Series:
+    sizes, values = ([point[word] for point in one.points] for word in ("batch_size", key))
+    return Series(name=name, x=sizes, y=values, **more)
+
+
+def _name(one: SpeedAnswer, every: Sequence[SpeedAnswer]) -> str:
+    """What tells it from the others; empty where it is alone."""
+    if len(every) == 1:
+        return ""
     return f"{one.device if one.device == 'cpu' else one.machine.rpartition(', ')[2]}, {one.precision}"
-
-
-def _knee(answer: SpeedAnswer) -> Mark:
-    return Mark(axis="x", value=answer.knee_batch_size, label=f"knee {answer.knee_batch_size:,}")
 
 
 def _points(answer: SpeedAnswer) -> Table:

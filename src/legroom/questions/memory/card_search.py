@@ -1,8 +1,8 @@
 """Finds the largest batch within a cap of GPU memory: at most three sizes, the last near the limit, then the proof.
 
-Where few huge blocks leave gaps that no law of the batch foresees, sizes are tried in one process, with both
-allocators, before the first proof. A model is built anew for each size, so that it meets what a fresh process meets: a
-second or two a size, not ten. What runs there is proved like any other.
+Where few huge blocks leave gaps that no law of the batch foresees, or memory grows in a step that none of the three
+sizes showed, sizes are tried in one process, with both allocators. A model is built anew for each size, so that it
+meets what a fresh process meets: a second or two a size, not ten. What runs there is proved like any other.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from dataclasses import replace
 from legroom.laws.memory import UNBOUNDED, Line, MemoryLaw, Points, fit_memory
 from legroom.questions.memory.evidence import gather
 from legroom.questions.memory.host_search import ceilings, measure_typical, try_one_sample
-from legroom.questions.memory.proofs import SMALLEST, Aim, ask_peaks, prove
+from legroom.questions.memory.proofs import MAX_PROOFS, SMALLEST, Aim, ask_peaks, prove
 from legroom.questions.memory.records import PROOF_STEPS, MemoryQuestion
 from legroom.session import Session
 
@@ -28,6 +28,8 @@ SPARE_SHARE = 0.004
 """Left free of a card by the first proof: growing segments take memory in steps of 2 and 20 MiB."""
 GOOD_GAP = 0.02
 RETREAT = 0.985
+FEW_PROOFS, FAR = 2, 1.25
+"""After so many proofs of which none ran, a size is sought as amid gaps, if the largest that ran is that far away."""
 GAPS = 1.06
 """Reserved over handed out near the limit from which blocks leave gaps: 1.04 at most in networks of many small blocks,
 1.10 and more in those of few huge ones."""
@@ -43,17 +45,20 @@ def find_on_card(session: Session, question: MemoryQuestion) -> None:
     failed = _three_sizes(session, question, ceiling)
     seen = gather(session.records, question)
     measure_typical(session, question, seen.points())
-    law, (largest, phases) = seen.law(), seen.points()[-1]
+    law, tried = seen.law(), (seen.points(), question.budget_bytes)
     share = _within(question.budget_bytes)
     training = Aim(
-        law, seen=largest, ceiling=ceiling, failed=failed, good_gap=GOOD_GAP, shares=(share, share), retreat=RETREAT
+        law, *tried, ceiling=ceiling, failed=failed, good_gap=GOOD_GAP, shares=(share, share), retreat=RETREAT
     )
     evaluating = Aim(
-        law.only("evaluation"), seen=largest, ceiling=eval_ceiling, good_gap=0.2, shares=(0.85, 0.8), retreat=0.9
+        law.only("evaluation"), *tried, ceiling=eval_ceiling, good_gap=0.2, shares=(0.85, 0.8), retreat=0.9
     )
-    if failed is not None or (_leaves_gaps(phases) and training.aim(question.budget_bytes) < ceiling):
+    if failed is not None or (_leaves_gaps(seen.points()[-1][1]) and training.aim() < ceiling):
         question = _narrow(session, question, training)
-    prove(session, question, training, evaluating)
+    prove(session, question, training, evaluating, FEW_PROOFS)
+    is_lost = not training.fits and training.failed > FAR * training.ran
+    question = _narrow(session, question, training) if is_lost else question
+    prove(session, question, training, evaluating, MAX_PROOFS if is_lost else MAX_PROOFS - FEW_PROOFS)
 
 
 def _within(budget_bytes: int) -> float:
@@ -128,6 +133,7 @@ def _narrow(session: Session, question: MemoryQuestion, training: Aim) -> Memory
         else:
             high = min(high, most)
     training.trusted, training.failed = _close_in(session, question, low, high)
+    training.num_blind = 0
     return question
 
 

@@ -28,11 +28,9 @@ def find_on_host(session: Session, question: MemoryQuestion) -> None:
     failed = _climb(session, question, ceiling)
     seen = gather(session.records, question)
     measure_typical(session, question, seen.points())
-    law, largest = seen.law(), seen.points()[-1][0]
-    training = Aim(law, seen=largest, ceiling=ceiling, failed=failed, good_gap=GOOD_GAP, shares=SHARES)
-    evaluating = Aim(
-        law.only("evaluation"), seen=largest, ceiling=eval_ceiling, good_gap=GOOD_EVAL_GAP, shares=EVAL_SHARES
-    )
+    law, tried = seen.law(), (seen.points(), question.budget_bytes)
+    training = Aim(law, *tried, ceiling=ceiling, failed=failed, good_gap=GOOD_GAP, shares=SHARES)
+    evaluating = Aim(law.only("evaluation"), *tried, ceiling=eval_ceiling, good_gap=GOOD_EVAL_GAP, shares=EVAL_SHARES)
     training.set_aside(question.num_workers * WORKER_BYTES)
     prove(session, question, training, evaluating)
 

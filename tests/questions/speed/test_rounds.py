@@ -2,7 +2,8 @@
 
 import pytest
 
-from legroom.questions.speed.child.steps import MAX_ROUNDS, measure_in_rounds
+from legroom.questions.speed.child.steps import MAX_ROUNDS, visit_in_rounds
+from legroom.questions.speed.records import TimeSteps
 from legroom.testing import FakeClock
 
 
@@ -22,8 +23,8 @@ class Visitor:
 
 
 def run(visit, sizes, clock=None, **more):
-    more = {"seconds": 1000, "min_rounds": 5} | more
-    return measure_in_rounds(sizes, visit, clock=clock or visit.clock, gives_up=(MemoryError,), **more)
+    request = TimeSteps(device="cpu", batch_sizes=tuple(sizes), **({"seconds": 1000, "min_rounds": 5} | more))
+    return visit_in_rounds(sizes, visit, request, clock or visit.clock)
 
 
 def test_each_round_visits_each_size_once_in_another_order():

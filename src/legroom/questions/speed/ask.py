@@ -39,9 +39,7 @@ def speed(
     """Where does a larger batch stop paying? Sizes timed in rounds, a law through four, the knee."""
     run = run or Run()
     address = address_of(job, options)
-    _check_words(
-        run.host, device=device, batch_sizes=batch_sizes, rule=rule, share=share, seconds=seconds, precision=precision
-    )
+    _check_words(run.host, device, batch_sizes, rule, share, seconds, precision)
     target = choose_target(run.host, device)
     with open_session("speed", address, run) as session:
         description = session.describe(run.seed)
@@ -72,23 +70,21 @@ def foresee(
     address = address_of(job, options)
     device, entries = choose_target(run.host, device).device, earlier_entries(address, run)
     read = _longest(entries, Describe, START_SECONDS)
-    looks = [entry.seconds for entry in entries if isinstance(entry.request, TimeSteps) and _is_look(entry.request)]
+    timed = [(entry.request, entry.seconds) for entry in entries if isinstance(entry.request, TimeSteps)]
+    looks = [spent for request, spent in timed if not (request.close or request.run)]
+    what = "4 to 10 sizes in rounds, then each in detail"
+    rounds = ForeseenProbe(what=what, num_probes=(1, 1), seconds=(5.0, 2 * seconds))
     probes = [
         foreseen_probe("read the job in a child process", (1, 1), read),
         foreseen_probe(
             "measure the device: matrix products, copies", (1, 1), _longest(entries, MeasureDevice, DEVICE_SECONDS)
         ),
         foreseen_probe("a few steps at one size", (4, 14), max(looks, default=LOOK_SECONDS)),
-        *(_foresee_runs(seconds, read) if device == "cpu" else _foresee_rounds(seconds)),
+        *(_foresee_runs(seconds, read) if device == "cpu" else [rounds]),
     ]
     source = "earlier records of this job" if looks else "a small job on two cores; a heavy model takes longer"
     notes = [f"Times are those of {source}"]
     return Foreseen(job=address.text, machine=run.host.name, seconds=0.0, notes=notes, probes=probes)
-
-
-def _foresee_rounds(seconds: float) -> list[ForeseenProbe]:
-    what = "4 to 10 sizes in rounds, then each in detail"
-    return [ForeseenProbe(what=what, num_probes=(1, 1), seconds=(5.0, 2 * seconds))]
 
 
 def _foresee_runs(seconds: float, start: float) -> list[ForeseenProbe]:
@@ -111,22 +107,11 @@ def _longest(entries: Sequence[Entry], kind: type, otherwise: float) -> float:
     return max((entry.seconds for entry in entries if isinstance(entry.request, kind)), default=otherwise)
 
 
-def _is_look(request: TimeSteps) -> bool:
-    return not (request.close or request.run)
-
-
 def _check_words(
-    host: Host,
-    *,
-    device: str,
-    batch_sizes: Sequence[int],
-    rule: str,
-    share: float,
-    seconds: float,
-    precision: str | None,
+    host: Host, device: str, sizes: Sequence[int], rule: str, share: float, seconds: float, precision: str | None
 ) -> None:
     """Refuse what cannot be asked before the job is read."""
-    for size in batch_sizes:
+    for size in sizes:
         if not 1 <= size <= LARGEST_BATCH:
             raise UsageError(f"--batch-sizes names {size:,}; sizes are from 1 to {LARGEST_BATCH:,}")
     check_word("rule", rule, RULES)

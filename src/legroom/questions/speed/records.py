@@ -199,18 +199,18 @@ class SpeedQuestion:
             limits.append((description.num_samples, f"the data set has {description.num_samples:,} samples"))
         if description.widest_batch is not None:
             limits.append((description.widest_batch, "the job's own loader gives no larger batch"))
-        proved = [entry.request.batch_size for entry in known if self._is_proof(entry)]
-        if proved:
-            limits.append((max(proved), f"{max(proved):,} is the largest batch proved to fit"))
+        if proved := max(map(self._proved, known), default=0):
+            limits.append((proved, f"{proved:,} is the largest batch proved to fit"))
         ceiling, because = min(limits)
         return replace(self, ceiling=ceiling, ceiling_because=because)
 
-    def _is_proof(self, entry: Entry) -> bool:
+    def _proved(self, entry: Entry) -> int:
+        """The batch that the entry proves to fit; 0 where it proves none."""
         asked, seen = entry.request, entry.result
-        if not (isinstance(asked, StepPeaks) and isinstance(seen, PhasePeaks)) or not asked.proof:
-            return False
-        same = (asked.device, asked.precision) == (self.device, self.precision)
-        return same and asked.accumulation_steps == 1 and seen.outcome == "measured"
+        if not (isinstance(asked, StepPeaks) and isinstance(seen, PhasePeaks)):
+            return 0
+        same = (asked.device, asked.precision, asked.accumulation_steps) == (self.device, self.precision, 1)
+        return asked.batch_size if same and asked.proof and seen.outcome == "measured" else 0
 
 
 QUESTION = SpeedQuestion

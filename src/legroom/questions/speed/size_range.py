@@ -42,7 +42,8 @@ def read_range(looks: Looks, question: SpeedQuestion) -> Range:
 
 def _named(looks: Looks, question: SpeedQuestion) -> Range:
     """The sizes that run; each that does not is told."""
-    ran, notes = [], []
+    ran: list[int] = []
+    notes: list[str] = []
     for size in sorted(set(question.batch_sizes)):
         if size not in looks:
             return Range(ran, wants=size, must_run=True)

@@ -32,7 +32,7 @@ def time_steps(request: TimeSteps, built: BuiltJob, clock: Clock = monotonic) ->
     torch.manual_seed(request.seed)
     timer = open_timer(torch.device(request.device), clock)
     subjects = [Subject(size, request, built, timer) for size in request.batch_sizes]
-    seen = _visit_rising(subjects) if request.run else _visit_in_rounds(subjects, request, clock)
+    seen = _visit_rising(subjects) if request.run else visit_in_rounds(subjects, Subject.visit, request, clock)
     points = [subject.summary(seen[subject]) for subject in subjects]
     if not request.close:
         return StepTimes(points=points)
@@ -49,18 +49,6 @@ def _with_details(point: StepTime, subject: Subject | None, loads: Mapping[int, 
     return replace(point, shares=phase_shares(subject), load=loads.get(point.batch_size, point.load))
 
 
-def _visit_in_rounds(subjects: list[Subject], request: TimeSteps, clock: Clock) -> dict[Subject, list[float]]:
-    return measure_in_rounds(
-        subjects,
-        Subject.visit,
-        seconds=request.seconds,
-        min_rounds=request.min_rounds,
-        seed=request.seed,
-        clock=clock,
-        gives_up=DOES_NOT_RUN,
-    )
-
-
 def _visit_rising(subjects: list[Subject]) -> dict[Subject, list[float]]:
     """Each size once, from the smallest on; one that does not run has no value."""
     seen: dict[Subject, list[float]] = {subject: [] for subject in subjects}
@@ -70,35 +58,28 @@ def _visit_rising(subjects: list[Subject]) -> dict[Subject, list[float]]:
     return seen
 
 
-def measure_in_rounds(
-    subjects: Sequence[Visited],
-    visit: Callable[[Visited], float],
-    *,
-    seconds: float,
-    min_rounds: int,
-    seed: int = 0,
-    clock: Clock = monotonic,
-    gives_up: tuple[type[BaseException], ...] = (),
+def visit_in_rounds(
+    subjects: Sequence[Visited], visit: Callable[[Visited], float], request: TimeSteps, clock: Clock = monotonic
 ) -> dict[Visited, list[float]]:
     """What the visits gave, a value a round, until every median is known well or the time is spent.
 
     A drift of the machine thus meets all alike. A subject whose median is known well leaves the rounds to the others:
-    what a GPU computes repeats itself to a thousandth, what its host launches varies by a third. One whose visit raises
-    one of `gives_up` is visited no more and keeps what it has.
+    what a GPU computes repeats itself to a thousandth, what its host launches varies by a third. One that does not run
+    is visited no more and keeps what it has.
     """
-    order, started = random.Random(seed), clock()
+    order, started = random.Random(request.seed), clock()
     seen: dict[Visited, list[float]] = {subject: [] for subject in subjects}
     left = list(subjects)
     for round_number in range(1, MAX_ROUNDS + 1):
         for subject in order.sample(left, len(left)):
             try:
                 seen[subject].append(visit(subject))
-            except gives_up:
+            except DOES_NOT_RUN:
                 left.remove(subject)
         spent = clock() - started
-        if spent > OVERRUN * seconds or (round_number >= min_rounds and spent > seconds):
+        if spent > OVERRUN * request.seconds or (round_number >= request.min_rounds and spent > request.seconds):
             break
-        if round_number >= min_rounds:
+        if round_number >= request.min_rounds:
             left = [subject for subject in left if relative_width(seen[subject]) > KNOWN_WELL]
         if not left:
             break

@@ -1,11 +1,10 @@
-"""Reads how busy a device is while steps run: NVML's own figures on a GPU, the process's core time on a CPU."""
+"""Reads how busy a GPU is while steps run, by NVML's own figures."""
 
 import statistics
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from legroom.questions.speed.records import DeviceLoad
@@ -28,12 +27,10 @@ class Reading:
 
 
 class GpuMonitor:
-    """A thread that reads NVML while the block runs. `why_not` says why there is nothing to read."""
+    """Reads NVML beside what runs. `why_not` says why there is nothing to read."""
 
     def __init__(self, uuid: str) -> None:
-        self.readings: list[Reading] = []
         self.why_not = ""
-        self._stop = threading.Event()
         self._read: Callable[[], Reading] | None = None
         self._joules: Callable[[], float | None] = lambda: None
         try:
@@ -52,29 +49,24 @@ class GpuMonitor:
 
     def watch(self, run: Callable[[], None], num_samples: int) -> DeviceLoad:
         """The load while `run` runs through that many samples."""
-        self.readings = []
+        readings: list[Reading] = []
+        stop = threading.Event()
+        thread = threading.Thread(target=self._poll, args=(stop, readings), daemon=True)
         joules, started = self._joules(), time.monotonic()
-        with self:
+        thread.start()
+        try:
             run()
-        seconds = time.monotonic() - started
-        return load_of(self.readings, _energy(joules, self._joules()), seconds, num_samples)
+        finally:
+            stop.set()
+            thread.join()
+        return load_of(readings, _energy(joules, self._joules()), time.monotonic() - started, num_samples)
 
-    def __enter__(self) -> "GpuMonitor":
-        self._stop.clear()
-        self._thread = threading.Thread(target=self._poll, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _poll(self) -> None:
-        self._stop.wait(WINDOW_SECONDS)
-        while self._read is not None and not self._stop.wait(TICK_SECONDS):
+    def _poll(self, stop: threading.Event, readings: list[Reading]) -> None:
+        stop.wait(WINDOW_SECONDS)
+        while self._read is not None and not stop.wait(TICK_SECONDS):
             reading = _try(self._read)
             if reading is not None:
-                self.readings.append(reading)
+                readings.append(reading)
 
 
 def load_of(readings: list[Reading], joules: float | None, seconds: float, num_samples: int) -> DeviceLoad:

@@ -15,6 +15,7 @@ from legroom.errors import JobRaised, LegroomError
 from legroom.job import Job
 from legroom.job_address import JobAddress, load_job
 from legroom.training.step import TrainingStep
+from legroom.training.torch_internals import clear_cublas_workspaces
 
 Beat = Callable[..., None]
 """Called with what the job is at and, where known, the share that is done."""
@@ -68,7 +69,7 @@ class BuiltJob:
         self.__dict__.pop("_optimizer", None)
         gc.collect()
         if torch.cuda.is_available():
-            torch._C._cuda_clearCublasWorkspaces()
+            clear_cublas_workspaces()
             torch.cuda.empty_cache()
 
     def prepare(self) -> None:

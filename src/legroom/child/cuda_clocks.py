@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from legroom.clock import Clock
+from legroom.training.torch_internals import kernel_events, sleep_on_card
 
 MORE, LEAST_SECONDS, MOST_SECONDS = 1.25, 0.005, 0.25
 """A sleep lasts so many times the launches of a whole step and these seconds more, and no longer than the last."""
@@ -57,7 +58,7 @@ def seconds_between(first: torch.cuda.Event, second: torch.cuda.Event) -> float:
 def cycles_a_second() -> float:
     """How fast the card's clock runs, by a sleep."""
     first = mark()
-    torch.cuda._sleep(NUM_CYCLES)  # type: ignore[no-untyped-call]
+    sleep_on_card(NUM_CYCLES)
     second = mark()
     torch.cuda.synchronize()
     return NUM_CYCLES / seconds_between(first, second)
@@ -84,7 +85,7 @@ class Holder:
         """Sleep; the clock starts when the sleep is launched."""
         torch.cuda.synchronize()
         before = mark()
-        torch.cuda._sleep(self.num_cycles)  # type: ignore[no-untyped-call]
+        sleep_on_card(self.num_cycles)
         self.marks, self.started = [before, mark()], self.clock()
 
     def phase_ended(self, phase: str) -> None:
@@ -124,8 +125,7 @@ def _kernels_of(step: Callable[[], Any]) -> list[tuple[int, int]]:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
             step()
             torch.cuda.synchronize()
-    events = seen.profiler.kineto_results.events()
-    on_card = [event for event in events if event.device_type().name == "CUDA"]
+    on_card = [event for event in kernel_events(seen) if event.device_type().name == "CUDA"]
     return [(event.start_ns(), event.start_ns() + event.duration_ns()) for event in on_card]
 
 

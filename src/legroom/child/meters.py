@@ -13,6 +13,7 @@ from legroom.environments import Allocator
 from legroom.errors import NothingMeasured
 from legroom.host.process_memory import resident_bytes, tree_bytes, tree_of
 from legroom.requests import CardMemory, ReadCard
+from legroom.training.torch_internals import expand_segments
 
 
 class Meter(Protocol):
@@ -136,7 +137,7 @@ def _num_retries() -> int:
 
 def use_allocator(name: Allocator) -> None:
     """Have torch take memory from the card in that way from now on; what it holds must have been given back."""
-    torch._C._accelerator_setAllocatorSettings(f"expandable_segments:{name == 'expandable'}")
+    expand_segments(name == "expandable")
 
 
 def read_card(request: ReadCard, built: BuiltJob) -> CardMemory:

@@ -11,6 +11,7 @@ from legroom.adapters.lightning.module import OWN_STEP
 from legroom.adapters.lightning.package import base_of, overrides
 from legroom.errors import JobRaised, UsageError
 from legroom.job import RunLength
+from legroom.training.torch_internals import mark_stepped
 
 MODULES: "weakref.WeakKeyDictionary[torch.optim.Optimizer, weakref.ref[Any]]" = weakref.WeakKeyDictionary()
 """Whose optimizer it is: its schedulers are made by the same module."""
@@ -114,8 +115,7 @@ class Mirrored:
         self, scheduler: Any, source: torch.optim.Optimizer, target: torch.optim.Optimizer, scale: float
     ) -> None:
         self.scheduler, self.source, self.target, self.scale = scheduler, source, target, scale
-        # Torch warns where a scheduler goes before its optimizer; this optimizer never goes.
-        source._opt_called = True  # type: ignore[attr-defined]
+        mark_stepped(source)  # it never goes itself
         self._copy()
 
     def step(self) -> None:

@@ -218,7 +218,7 @@ class TracedMemory:
 
 RECORDS = (
     RecordKind(StepPeaks, PhasePeaks, "legroom.questions.memory.child.peaks:measure_peaks"),
-    RecordKind(TraceMemory, TracedMemory, "legroom.questions.memory.child.estimate:estimate_memory"),
+    RecordKind(TraceMemory, TracedMemory, "legroom.questions.memory.child.trace:estimate_memory"),
 )
 QUESTION = MemoryQuestion
 

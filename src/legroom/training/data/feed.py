@@ -13,6 +13,7 @@ from legroom.training.checkpoint import restore_chance
 from legroom.training.data.loader import end_workers, make_loader
 from legroom.training.data.order import EpochOrder, epoch_seed
 from legroom.training.data.worker_places import WorkerPlaces
+from legroom.training.torch_internals import iterator_of, processes_of
 
 _ABANDONED: list[Any] = []
 """Iterators whose collection would wait for their processes."""
@@ -85,15 +86,15 @@ class Feed:
 
     def stuck_sample(self, samples: Sequence[int]) -> int | None:
         """The sample of these that a loader process is at; None where there is no such process, or it hears nothing."""
-        iterator = getattr(self.loader, "_iterator", None)
+        iterator = iterator_of(self.loader)
         if self.places is None or iterator is None:
             return None
-        return self.places.among(samples, iterator._workers)
+        return self.places.among(samples, processes_of(iterator))
 
     def abandon(self) -> None:
         """Leave the loader processes to the end of this one: to end those that hang takes 5 s each."""
-        _ABANDONED.append(getattr(self.loader, "_iterator", None))
+        _ABANDONED.append(iterator_of(self.loader))
 
     def close(self) -> None:
         """End loader processes."""
-        end_workers(getattr(self.loader, "_iterator", None))
+        end_workers(iterator_of(self.loader))

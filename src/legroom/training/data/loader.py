@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 from torch.utils.data import DataLoader, IterableDataset, Sampler
-from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from legroom.job import Batch, Job, Settings
+from legroom.training.torch_internals import LoaderIterator, end_processes, processes_of
 
 THREAD_NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Where the user sets one of these, workers keep to it."""
@@ -82,13 +82,13 @@ def end_workers(iterator: Any, processes: Collection[Any] = ()) -> None:
     An iterator left to the collector takes 5 s a process: the queues by which it would tell them go first. To drop the
     last reference is not enough for those of torch 2.11 that pin memory, nor for a loader that holds itself.
     """
-    if isinstance(iterator, _MultiProcessingDataLoaderIter):
-        iterator._shutdown_workers()
+    if isinstance(iterator, LoaderIterator):
+        end_processes(iterator)
     if any(process.is_alive() for process in processes):
         # Somewhere inside a loader of the job's own. To look at all objects copies memory that workers share.
-        for each in [each for each in gc.get_objects() if issubclass(type(each), _MultiProcessingDataLoaderIter)]:
-            if any(process in processes for process in getattr(each, "_workers", ())):
-                each._shutdown_workers()
+        for each in [each for each in gc.get_objects() if issubclass(type(each), LoaderIterator)]:
+            if any(process in processes for process in processes_of(each)):
+                end_processes(each)
 
 
 def limit_threads(num_threads: int) -> Callable[[int], None]:

@@ -31,6 +31,7 @@ from legroom.questions.loading.child.watched_data import Board, watch
 from legroom.questions.loading.records import Lane, RaceLoaders, ReadCold
 from legroom.training.data.batch import num_bytes, tensors_of
 from legroom.training.data.loader import end_workers, make_loader
+from legroom.training.torch_internals import processes_of
 
 DYING_SECONDS = 2.0
 
@@ -196,7 +197,7 @@ class OpenLane:
     def _children(self) -> list[Any]:
         """Worker processes; of one that failed at its first batch too."""
         iterator = getattr(self.loader, "_iterator", None)
-        return self.processes or list(getattr(iterator, "_workers", []))
+        return self.processes or processes_of(iterator)
 
 
 def close_lanes(lanes: Iterable[OpenLane]) -> None:

@@ -4,67 +4,25 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from legroom.questions.memory.child.storage_ledger import unseen, workspace
+from legroom.training.torch_internals import FakeTensor, operators_with, schema_of
 
 HALF = (torch.float16, torch.bfloat16)
-
-LOWER = frozenset(
-    [
-        "addmv",
-        "addr",
-        "einsum",
-        "mv",
-        "chain_matmul",
-        "linalg_multi_dot",
-        "_thnn_fused_lstm_cell",
-        "_thnn_fused_gru_cell",
-        "lstm_cell",
-        "gru_cell",
-        "rnn_tanh_cell",
-        "rnn_relu_cell",
-        "conv_tbc",
-        "prelu",
-    ]
-)
+LOWER = frozenset((
+    "addmv", "addr", "einsum", "mv", "chain_matmul", "linalg_multi_dot", "_thnn_fused_lstm_cell",
+    "_thnn_fused_gru_cell", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "conv_tbc", "prelu",
+))  # fmt: skip
 """Operators CUDA runs in half precision, beyond those the CPU does as well."""
-
-FP32_RESULT = frozenset(
-    [
-        "softmax.int",
-        "log_softmax.int",
-        "prod",
-        "prod.dim_int",
-        "cumprod",
-        "cumsum",
-        "linalg_vector_norm",
-        "linalg_matrix_norm",
-        "linalg_matrix_norm.str_ord",
-        "sum",
-        "sum.dim_IntList",
-        "norm.Scalar",
-        "norm.ScalarOpt_dim",
-    ]
-)
+FP32_RESULT = frozenset((
+    "softmax.int", "log_softmax.int", "prod", "prod.dim_int", "cumprod", "cumsum", "linalg_vector_norm",
+    "linalg_matrix_norm", "linalg_matrix_norm.str_ord", "sum", "sum.dim_IntList", "norm.Scalar", "norm.ScalarOpt_dim",
+))  # fmt: skip
 """Operators that take half precision and give fp32, by their own `dtype` argument."""
-
-UNTOUCHED = frozenset(
-    [
-        "addcdiv",
-        "addcmul",
-        "atan2",
-        "bilinear",
-        "cross",
-        "dot",
-        "vdot",
-        "grid_sampler",
-        "index_put",
-        "tensordot",
-        "scatter_add",
-        "binary_cross_entropy",
-    ]
-)
+UNTOUCHED = frozenset((
+    "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "vdot", "grid_sampler", "index_put", "tensordot",
+    "scatter_add", "binary_cross_entropy",
+))  # fmt: skip
 """Operators that only promote mixed types, or refuse."""
 
 
@@ -86,11 +44,6 @@ class HalfToFloat(torch.autograd.Function):
         half = torch.zeros_like(made, dtype=torch.float16)
         workspace(0 if grad.is_contiguous() else made.numel() * 4)
         return None, half, None
-
-
-def _names(key: str) -> set[str]:
-    registered = torch._C._dispatch_get_registrations_for_dispatch_key(key)
-    return {name.removeprefix("aten::") for name in registered if name.startswith("aten::")}
 
 
 def _operator(name: str) -> Any:
@@ -116,7 +69,7 @@ def _in(operator: Any, wanted: Callable[[], torch.dtype]) -> Callable[..., Any]:
 
 
 def _to_fp32(operator: Any) -> Callable[..., Any]:
-    names = [argument.name for argument in operator._schema.arguments]
+    names = [argument.name for argument in schema_of(operator).arguments]
 
     def run(x: Any, *args: Any, **options: Any) -> Any:
         given = dict(zip(names[1:], args, strict=False)) | options
@@ -143,7 +96,7 @@ def _rule(name: str) -> Callable[..., Any]:
 
 def register(library: Any) -> None:
     """Make the CPU's cast lists those of CUDA, as this version of torch has them."""
-    cuda, cpu = _names("AutocastCUDA"), _names("AutocastCPU")
+    cuda, cpu = operators_with("AutocastCUDA"), operators_with("AutocastCPU")
     rnn = {name for name in cpu if name.startswith(("lstm.", "gru.", "rnn_")) and name not in LOWER}
     for name in sorted(cuda - cpu - UNTOUCHED):
         library.impl(name, _rule(name), "AutocastCPU")

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from legroom.questions.memory.child.storage_ledger import taking, unseen, workspace
+from legroom.training.torch_internals import FakeTensor, below_autograd
 
 RESERVE = {"lstm": 6, "gru": 7, "rnn_tanh": 2, "rnn_relu": 2}
 """Kind -> elements kept for each layer, direction, step, sample and unit: gates, cell, and the output where another
@@ -117,7 +117,7 @@ def _run(kind: str, op: Any, batch_sizes: Any, x: Any, hx: Any, weights: Any, op
 
     def values() -> Any:
         # Below autograd lies torch's own implementation, whatever this process registered above it.
-        with torch._C._AutoDispatchBelowAutograd():
+        with below_autograd():
             return op(*head, hx, weights, *options)
 
     call = Call(

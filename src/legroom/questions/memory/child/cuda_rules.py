@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from legroom.questions.memory.child.cuda_workspace import num_bytes
 from legroom.questions.memory.child.storage_ledger import unseen, workspace
+from legroom.training.torch_internals import FakeTensor, unregister
 
 CUBLAS_WORKSPACE_BYTES = {9: 32 * 2**20, 10: 32 * 2**20}
 """Major compute capability -> bytes each thread's cuBLAS keeps; other cards have CUBLAS_WORKSPACE_OTHER_BYTES.
@@ -131,4 +131,4 @@ def installed() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fastpath)
-        library._destroy()
+        unregister(library)

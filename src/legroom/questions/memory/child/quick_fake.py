@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+
+from legroom.training.torch_internals import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
 aten = torch.ops.aten
 

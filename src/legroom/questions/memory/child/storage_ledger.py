@@ -6,11 +6,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_iter
 
 from legroom.questions.memory.allocator.trace_law import Event, Trace
+from legroom.training.torch_internals import (
+    DataDependentOutputException,
+    FakeTensor,
+    TorchDispatchMode,
+    sparse_parts,
+    storage_key,
+    tree_iter,
+)
 
 PHASE_CATEGORY = {"data": "other", "update": "optimizer"}
 """What a storage born in a phase is, where nothing better is known of it; elsewhere it is an activation."""
@@ -66,7 +71,7 @@ class Ledger(TorchDispatchMode):
         for tensor in tree_iter(made):
             if isinstance(tensor, torch.Tensor):
                 for storage in _storages(tensor):
-                    number = self._numbers.get(storage._cdata)
+                    number = self._numbers.get(storage_key(storage))
                     if number is None:
                         number = self._bear(storage.nbytes())
                         self._watch(storage, number)
@@ -77,7 +82,7 @@ class Ledger(TorchDispatchMode):
         """Take storages for host memory: they weigh nothing."""
         for tensor in tree_iter(made):
             for storage in _storages(tensor) if isinstance(tensor, torch.Tensor) else ():
-                number = self._numbers[storage._cdata]
+                number = self._numbers[storage_key(storage)]
                 self._births[number] = (0, *self._births[number][1:])
 
     def workspace(self, num_bytes: float) -> None:
@@ -125,7 +130,7 @@ class Ledger(TorchDispatchMode):
         return number
 
     def _watch(self, storage: Any, number: int) -> None:
-        key = storage._cdata
+        key = storage_key(storage)
         self._numbers[key] = number
 
         def bury(_: Any) -> None:
@@ -180,7 +185,7 @@ def _storages(tensor: torch.Tensor) -> Iterable[Any]:
     if tensor.layout is torch.sparse_coo:
         if isinstance(tensor, FakeTensor):
             raise NotImplementedError("a sparse tensor without values does not say how many it has")
-        return (tensor._indices().untyped_storage(), tensor._values().untyped_storage())
+        return tuple(part.untyped_storage() for part in sparse_parts(tensor))
     if tensor.layout is not torch.strided or tensor.device.type == "meta":
         return ()
     return (tensor.untyped_storage(),)

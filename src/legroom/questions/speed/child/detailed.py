@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from legroom.questions.speed.child.nvml import HOLD_SECONDS, GpuMonitor
 from legroom.questions.speed.child.subject import TOO_MUCH, Subject
 from legroom.questions.speed.records import DeviceLoad
+from legroom.training.torch_internals import TorchDispatchMode, schema_of
 
 NUM_STEPS, NUM_LONG_STEPS, LONG_SECONDS = 5, 2, 0.2
 PHASES = ("forward", "backward", "update")
@@ -88,7 +88,7 @@ class Names(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Run the operator and remember what it is called."""
-        self.names.add(function._schema.name.rpartition("::")[2])
+        self.names.add(schema_of(function).name.rpartition("::")[2])
         return function(*args, **(kwargs or {}))
 
 

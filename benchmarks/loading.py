@@ -28,7 +28,7 @@ from legroom.environments import UNCHANGED, Environment
 from legroom.errors import LegroomError
 from legroom.host.limits import read_limits
 from legroom.job_address import JobAddress, address_of
-from legroom.questions.loading.records import Lane, LoaderRates, RaceLoaders
+from legroom.questions.loading.records import ComparedLoaders, CompareLoaders, LoaderSettings
 from legroom.requests import to_json
 
 PIPELINES = (
@@ -51,10 +51,12 @@ def workers_to_sweep(num_cores: int) -> list[int]:
     return [*range(num_cores + 1), num_cores * 3 // 2, 2 * num_cores]
 
 
-def sweep_lanes(num_cores: int) -> list[Lane]:
+def sweep_lanes(num_cores: int) -> list[LoaderSettings]:
     """Workers times batches ahead; on many cores batches ahead stay torch's own 2, or the sweep would take minutes."""
     ahead = (2, 4) if num_cores < FEW_CORES else (2,)
-    lanes = [Lane(num_workers=num, prefetch_factor=each) for num in workers_to_sweep(num_cores) for each in ahead]
+    lanes = [
+        LoaderSettings(num_workers=num, prefetch_factor=each) for num in workers_to_sweep(num_cores) for each in ahead
+    ]
     return [lane for lane in lanes if lane.num_workers or lane.prefetch_factor == 2]
 
 
@@ -66,11 +68,13 @@ class Racer:
         self.batch_size = BATCH_SIZES.get(pipeline, 32)
         self.asked: list[list[Any]] = []
         self.worker = LocalEngine(silence_seconds=120).start(address(pipeline), UNCHANGED)
-        self([Lane(num_workers=0)], 1, 0.05)  # the child imports torch and builds the job
+        self([LoaderSettings(num_workers=0)], 1, 0.05)  # the child imports torch and builds the job
 
-    def __call__(self, lanes: list[Lane], num_rounds: int, window_seconds: float) -> dict[Lane, list[float]]:
+    def __call__(
+        self, lanes: list[LoaderSettings], num_rounds: int, window_seconds: float
+    ) -> dict[LoaderSettings, list[float]]:
         """Samples per second of each lane, round by round."""
-        request = RaceLoaders(
+        request = CompareLoaders(
             device=self.device,
             batch_size=self.batch_size,
             what="together",
@@ -80,7 +84,7 @@ class Racer:
         )
         started = time.perf_counter()
         result = self.worker.ask(request)
-        assert isinstance(result, LoaderRates)
+        assert isinstance(result, ComparedLoaders)
         entry = {"request": to_json(request), "result": to_json(result), "seconds": time.perf_counter() - started}
         self.asked.append(_asked(entry))
         say_asked(self.pipeline, self.asked[-1:])
@@ -117,14 +121,14 @@ def run_legroom(race: Racer) -> dict[str, Any]:
         started = time.perf_counter()
         run = api.Run(out=Path(folder), engine=Lent(race))
         answer = api.loading(address(race.pipeline), device=race.device, run=run)
-        race([Lane(num_workers=0)], 1, 0.0)  # ends the workers that legroom left open
+        race([LoaderSettings(num_workers=0)], 1, 0.0)  # ends the workers that legroom left open
         seconds = time.perf_counter() - started
         lines = [json.loads(line) for line in Path(folder, "logbook.jsonl").read_text().splitlines()]
     entries = [line["entry"] for line in lines if "entry" in line]
     starting = sum(_start_seconds(entry) for entry in entries)
     return {
         "asked": [_asked(entry) for entry in entries],
-        "lane": Lane(num_workers=answer.num_workers, prefetch_factor=answer.prefetch_factor),
+        "lane": LoaderSettings(num_workers=answer.num_workers, prefetch_factor=answer.prefetch_factor),
         "seconds": seconds - starting,
         "start_seconds": starting,
         "bound_by": answer.bound_by,
@@ -157,7 +161,7 @@ def say_asked(pipeline: str, asked: list[list[Any]]) -> None:
         say(pipeline, seconds, "; ".join([f"  {what}", *parts, f"closing {closing:.2f}"]))
 
 
-def run_loadtune(pipeline: str) -> tuple[Lane | None, float, str]:
+def run_loadtune(pipeline: str) -> tuple[LoaderSettings | None, float, str]:
     """What loadtune chooses, in a process of its own; its other knobs are left out."""
     import subprocess
 
@@ -168,7 +172,7 @@ def run_loadtune(pipeline: str) -> tuple[Lane | None, float, str]:
         found = json.loads(done.stdout.splitlines()[-1])
     except (subprocess.TimeoutExpired, IndexError, ValueError) as error:
         return None, time.perf_counter() - started, f"{type(error).__name__}"
-    lane = Lane(num_workers=found["num_workers"], prefetch_factor=found["prefetch_factor"] or 2)
+    lane = LoaderSettings(num_workers=found["num_workers"], prefetch_factor=found["prefetch_factor"] or 2)
     return lane, time.perf_counter() - started, found["label"]
 
 
@@ -202,7 +206,7 @@ def tune_by_loadtune(pipeline: str) -> dict[str, Any]:
     return {"num_workers": 0, "prefetch_factor": None, "label": best.label() if best else "baseline", **knobs}
 
 
-def sweep(race: Racer, num_cores: int) -> tuple[dict[Lane, float], float]:
+def sweep(race: Racer, num_cores: int) -> tuple[dict[LoaderSettings, float], float]:
     """Samples per second of every setting by its median turn, and the seconds all of them took."""
     started, swept = time.perf_counter(), {}
     for lane in sweep_lanes(num_cores):
@@ -234,10 +238,10 @@ def compare(pipeline: str, device: str, *, with_loadtune: bool) -> dict[str, Any
     say(pipeline, sweep_seconds, f"swept {len(swept)} settings")
     choices = {
         "legroom": found["lane"],
-        "lightning": Lane(num_workers=max(1, num_cores - 1)),
-        "0": Lane(num_workers=0),
-        "4": Lane(num_workers=4),
-        "cpu_count": Lane(num_workers=os.cpu_count() or 1),
+        "lightning": LoaderSettings(num_workers=max(1, num_cores - 1)),
+        "0": LoaderSettings(num_workers=0),
+        "4": LoaderSettings(num_workers=4),
+        "cpu_count": LoaderSettings(num_workers=os.cpu_count() or 1),
     }
     row = {"pipeline": pipeline, "device": device, "num_cores": num_cores, "bound_by": found["bound_by"]}
     if with_loadtune:

@@ -6,7 +6,7 @@ import torch
 from legroom.engines.local import LocalEngine
 from legroom.environments import UNCHANGED
 from legroom.job_address import address_of
-from legroom.questions.loading.records import Lane, RaceLoaders
+from legroom.questions.loading.records import CompareLoaders, LoaderSettings
 
 JOB = """
 import gc
@@ -63,9 +63,9 @@ def test_loader_processes_do_not_free_what_they_inherit(tmp_path, device):
     (tmp_path / "collecting.py").write_text(JOB)
     worker = LocalEngine().start(address_of(f"{tmp_path / 'collecting.py'}:job"), UNCHANGED)
     try:
-        lanes = (Lane(num_workers=1),)
+        settings = (LoaderSettings(num_workers=1),)
         found = worker.ask(
-            RaceLoaders(device=device, batch_size=8, what="load", lanes=lanes, num_rounds=1, num_batches=2)
+            CompareLoaders(device=device, batch_size=8, what="load", lanes=settings, num_rounds=1, num_batches=2)
         )
     finally:
         worker.close()

@@ -17,7 +17,7 @@ from legroom.environments import FIXED_SEGMENTS
 from legroom.errors import JobCrashed, JobError, JobHung, JobRaised, NothingMeasured, OutOfMemory
 from legroom.host.process_memory import resident_bytes, tree_bytes, tree_of
 from legroom.job_address import address_of
-from legroom.questions.loading.records import RaceLoaders
+from legroom.questions.loading.records import CompareLoaders
 from legroom.questions.memory.records import PhasePeaks, StepPeaks
 from legroom.questions.speed.records import TimeSteps
 from legroom.requests import Describe
@@ -212,7 +212,7 @@ def variables_seen(tmp_path, environment, *names):
         Train(device="cuda", settings={}),
         TimeSteps(device="cpu", batch_sizes=(1,)),
         TimeSteps(device="cuda", batch_sizes=(1,)),
-        RaceLoaders(device="cpu", lanes=(), batch_size=1, what="load"),
+        CompareLoaders(device="cpu", lanes=(), batch_size=1, what="load"),
         StepPeaks(device="cpu", batch_size=1, proof=True),
     ],
     ids=lambda request: f"{request.kind} {request.device}",

@@ -1,4 +1,4 @@
-"""The laws of loading: rates, memory, shares and the thesis' rule."""
+"""The laws of loading: throughputs, memory, shares and ranks."""
 
 import random
 import statistics
@@ -10,7 +10,6 @@ from legroom.laws.loading import (
     fewest_workers,
     fit_loader_law,
     most_workers_in_memory,
-    thesis_workers,
     time_shares,
 )
 from legroom.laws.ranking import join_rounds, pick_cheapest
@@ -72,17 +71,6 @@ def test_shares_sum_to_one_and_name_the_planted_bottleneck():
     assert time_shares(compute=0.02, warm=0.0199, cold=0.0199) == {"compute": 1, "preparation": 0, "storage": 0}
 
 
-def test_the_thesis_takes_the_larger_ratio_and_multiplies_it_by_the_devices():
-    rest = {"memory_bytes": 1e12, "sample_bytes": 1e3, "largest_batch": 190}
-    assert thesis_workers([0.4, 3.1], num_devices=1, **rest) == (4, 190)
-    assert thesis_workers([0.4, 3.1], num_devices=4, **rest) == (13, 190)
-
-
-def test_the_thesis_keeps_all_batches_below_the_memory():
-    workers, batch = thesis_workers([7.5], num_devices=1, memory_bytes=8e9, sample_bytes=1e7, largest_batch=500)
-    assert workers * batch * 1e7 < 8e9 <= workers * (batch + 1) * 1e7
-
-
 TRUTH = {"a": 100.0, "b": 110.0, "c": 140.0}
 
 
@@ -92,7 +80,7 @@ def rounds_at(names, paces):
 
 def test_joined_rounds_forget_how_fast_the_machine_was_at_the_time():
     joined = join_rounds([*rounds_at("ab", [1.0, 1.3, 0.7]), *rounds_at("bc", [0.5, 0.8])])
-    assert {name: rate / joined["a"] for name, rate in joined.items()} == pytest.approx({"a": 1.0, "b": 1.1, "c": 1.4})
+    assert {name: each / joined["a"] for name, each in joined.items()} == pytest.approx({"a": 1.0, "b": 1.1, "c": 1.4})
 
 
 def test_joined_rounds_are_on_the_scale_of_the_middle_round():

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from legroom import api
-from legroom.questions.loading.thesis_advice import by_memory
+from legroom.questions.loading.thesis import ThesisRule
 from legroom.questions.loading.view import loading_rows
 from legroom.questions.loading.view import section as loading_section
 from legroom.questions.memory.view import print_memory
@@ -181,7 +181,7 @@ def test_host_memory_is_told_even_where_no_worker_was_chosen(loading_answer):
 
 
 def test_the_thesis_batch_falls_with_host_memory_and_says_what_holds_it(loading_answer):
-    rows = by_memory([3.2], num_devices=1, sample_bytes=2**20, largest_batch=1024)
+    rows = ThesisRule(ratios=(3.2,), sample_bytes=2**20, largest_batch=1024).by_memory()
     drawn = table(replace(loading_answer, batch_by_memory=rows), "loading-batch")
     assert [row[2] for row in drawn["rows"]] == [255, 511, 1023, *5 * [1024]]
     assert {row[3] for row in drawn["rows"][:3]} == {"host memory"}

@@ -19,15 +19,15 @@ ROOM_SHARE = 0.85
 NUM_TAKEN = 2
 """Batches beside those ahead: one is in use until the next has been taken, and workers go on at once."""
 ENOUGH = 0.98
-"""Share of the best rate that counts as reached: below 2 % a difference is noise on most machines."""
+"""Share of the best throughput that counts as reached: below 2 % a difference is noise on most machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoaderLaw:
-    """The rate of W workers, the device aside."""
+    """The throughput of W workers, the device aside."""
 
     rate: float
-    """Samples per second of one worker."""
+    """Samples per second of one worker, by the name that saved answers have for it."""
     contention: float = 0.0
     coherence: float = 0.0
     ceiling: float = math.inf
@@ -43,8 +43,8 @@ class LoaderLaw:
         return min(num_workers * self.rate / (1 + waits), self.ceiling)
 
 
-def fit_loader_law(rates: Mapping[int, float], ceiling: float = math.inf) -> LoaderLaw:
-    """The law through measured rates: {workers: samples per second}, one worker among them.
+def fit_loader_law(throughputs: Mapping[int, float], ceiling: float = math.inf) -> LoaderLaw:
+    """The law through what was measured: {workers: samples per second}, one worker among them.
 
     W r / R(W) - 1 is linear in s and k, so two more points give both; neither may be negative.
 
@@ -52,10 +52,10 @@ def fit_loader_law(rates: Mapping[int, float], ceiling: float = math.inf) -> Loa
     >>> round(law.contention, 3), round(law.coherence, 3)
     (0.1, 0.0)
     """
-    rate = rates[1]
-    points = [(num - 1, num * (num - 1), num * rate / value - 1) for num, value in sorted(rates.items()) if num > 1]
+    one = throughputs[1]
+    points = [(num - 1, num * (num - 1), num * one / each - 1) for num, each in sorted(throughputs.items()) if num > 1]
     contention, coherence = _least_squares(points)
-    return LoaderLaw(rate=rate, contention=contention, coherence=coherence, ceiling=ceiling)
+    return LoaderLaw(rate=one, contention=contention, coherence=coherence, ceiling=ceiling)
 
 
 def core_ceiling(num_cores: int, samples_per_batch: float, core_seconds: Sequence[float]) -> float:
@@ -153,18 +153,3 @@ def time_shares(compute: float, warm: float, cold: float) -> dict[str, float]:
     storage = max(0.0, cold - max(warm, compute))
     shares = {"compute": whole - preparation - storage, "preparation": preparation, "storage": storage}
     return {name: round(value / whole, 4) for name, value in shares.items()}
-
-
-def thesis_workers(
-    ratios: Sequence[float], *, num_devices: int, memory_bytes: float, sample_bytes: float, largest_batch: int
-) -> tuple[int, int]:
-    """(W, B) by A. Tripathi, "Analysis of Storage Bottlenecks in Deep Learning Models" (2019), eq. 4.13 to 4.17.
-
-    maximise B with W B I < DRAM, t_d <= (t_g / N) W, B <= B_m; `ratios` are t_d / t_g, the larger one counts.
-
-    >>> thesis_workers([2.5, 3.2], num_devices=2, memory_bytes=1e9, sample_bytes=1e6, largest_batch=256)
-    (7, 142)
-    """
-    num_workers = max(1, math.ceil(max(ratios) * num_devices))
-    by_memory = math.ceil(memory_bytes / (num_workers * sample_bytes)) - 1 if sample_bytes else largest_batch
-    return num_workers, max(0, min(largest_batch, by_memory))

@@ -1,44 +1,29 @@
-"""Joins races into one ranking: each round compares few settings side by side, and some run in many rounds."""
+"""Joins comparisons into one ranking: each round compares few settings side by side, and some run in many rounds."""
 
 import math
 import statistics
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from legroom.laws.loading import ENOUGH
 
 K = TypeVar("K", bound=Hashable)
 
-
-class LoaderSettings(Hashable, Protocol):
-    """What a loader's cost depends on."""
-
-    @property
-    def num_workers(self) -> int: ...
-    @property
-    def prefetch_factor(self) -> int: ...
-    @property
-    def blas_threads(self) -> int | None: ...
-    @property
-    def pin_memory(self) -> bool: ...
-
-
-L = TypeVar("L", bound=LoaderSettings)
 NUM_SWEEPS = 50
 """Of the least squares, settings and paces in turn: where rounds share one setting of two, each halves what is left."""
 
 
 def join_rounds(rounds: Sequence[Mapping[K, float]]) -> dict[K, float]:
-    """Rates of all settings on one scale, from rounds in which some of them ran one after the other.
+    """Throughputs of all settings on one scale, from rounds in which some of them ran one after the other.
 
-    log rate = setting + pace of the round, by least squares; then the median of each setting, the paces taken off. A
-    machine that slows down slows all settings of a round down; one turn that met something else counts little.
+    log throughput = setting + pace of the round, by least squares; then the median of each setting, the paces taken
+    off. A machine that slows down slows all settings of a round down; one turn that met something else counts little.
 
     >>> joined = join_rounds([{"a": 100.0, "b": 50.0}, {"a": 80.0, "b": 40.0}, {"a": 90.0, "c": 180.0}])
-    >>> {name: round(rate) for name, rate in joined.items()}
+    >>> {name: round(throughput) for name, throughput in joined.items()}
     {'a': 90, 'b': 45, 'c': 180}
     """
-    logs = [{setting: math.log(rate) for setting, rate in one.items()} for one in rounds]
+    logs = [{setting: math.log(throughput) for setting, throughput in one.items()} for one in rounds]
     paces = [0.0] * len(logs)
     settings: dict[K, float] = {}
     for _ in range(NUM_SWEEPS):
@@ -48,18 +33,17 @@ def join_rounds(rounds: Sequence[Mapping[K, float]]) -> dict[K, float]:
     return {setting: math.exp(statistics.median(values) + usual) for setting, values in _without(paces, logs).items()}
 
 
-def whole_time_rates(rounds: Sequence[Mapping[K, float]]) -> dict[K, float]:
-    """The joined rates, slowed down by what all turns together lost: samples over seconds, as a loop would show.
+def mean_pace(rounds: Sequence[Mapping[K, float]], joined: Mapping[K, float]) -> float:
+    """What all turns together reached of the joined throughputs: samples over seconds, as a loop would show.
 
     A median leaves out the turns that met the end of an epoch or another program, and ranks better for it; a run meets
-    them all. Turns take equal times, so the mean of their rates is that of the time they took together.
+    them all. Turns take equal times, so the mean of their throughputs is that of the time they took together.
 
-    >>> {name: round(rate) for name, rate in whole_time_rates([{"a": 100.0}, {"a": 100.0}, {"a": 40.0}]).items()}
-    {'a': 80}
+    >>> rounds = [{"a": 100.0}, {"a": 100.0}, {"a": 40.0}]
+    >>> round(mean_pace(rounds, join_rounds(rounds)), 3)
+    0.8
     """
-    rates = join_rounds(rounds)
-    pace = statistics.fmean(rate / rates[setting] for one in rounds for setting, rate in one.items())
-    return {setting: pace * rate for setting, rate in rates.items()}
+    return statistics.fmean(turn / joined[setting] for one in rounds for setting, turn in one.items())
 
 
 def _without(paces: Sequence[float], logs: Sequence[Mapping[K, float]]) -> dict[K, list[float]]:
@@ -71,28 +55,11 @@ def _without(paces: Sequence[float], logs: Sequence[Mapping[K, float]]) -> dict[
     return seen
 
 
-def pick_cheapest(rates: Mapping[K, float], cost: Callable[[K], Any], enough: float = ENOUGH) -> K:
-    """The cheapest setting whose rate is within 2 % of the best.
+def pick_cheapest(throughputs: Mapping[K, float], cost: Callable[[K], Any], enough: float = ENOUGH) -> K:
+    """The cheapest setting whose throughput is within 2 % of the best.
 
     >>> pick_cheapest({2: 90.0, 4: 99.0, 8: 100.0}, cost=lambda workers: workers)
     4
     """
-    best = max(rates.values())
-    return min((setting for setting, rate in rates.items() if rate >= enough * best), key=cost)
-
-
-def loader_cost(lane: LoaderSettings) -> tuple[int, int, bool, bool]:
-    """What a loader costs: processes first, then batches held, then settings that are not ours."""
-    return lane.num_workers, lane.prefetch_factor, lane.blas_threads is None, not lane.pin_memory
-
-
-def choose_loader(rates: Mapping[L, float], *, repeats_samples: bool) -> L:
-    """The loader to use: the cheapest within 2 % of the best. Search and advice both choose by this.
-
-    BLAS threads left alone are raced for a note only; where every worker gives all samples, a second one would only
-    repeat what the first gives.
-    """
-    usable = {lane: rate for lane, rate in rates.items() if lane.blas_threads is not None}
-    if repeats_samples:
-        usable = {lane: rate for lane, rate in usable.items() if lane.num_workers <= 1} or usable
-    return pick_cheapest(usable, cost=loader_cost)
+    best = max(throughputs.values())
+    return min((setting for setting, one in throughputs.items() if one >= enough * best), key=cost)

@@ -1,11 +1,10 @@
-"""Loaders on a host with little /dev/shm: raced one after the other, refused, and told when a batch is lost."""
+"""Loaders on a host with little /dev/shm: compared one after the other, refused, and told when a batch is lost."""
 
 import json
 import shutil
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,68 +13,67 @@ import torch
 
 from legroom.child.built_job import BuiltJob
 from legroom.errors import JobHung
-from legroom.host.limits import read_limits
 from legroom.job_address import address_of
-from legroom.questions.loading.child import lost_batch, room
-from legroom.questions.loading.child.lane_failures import LaneFailed
-from legroom.questions.loading.child.loader_race import race_loaders
-from legroom.questions.loading.child.lost_batch import LostBatchWatch
-from legroom.questions.loading.child.patience import Patience
-from legroom.questions.loading.child.timed_lane import TimedLane
+from legroom.questions.loading.child import failures
+from legroom.questions.loading.child.comparison import compare_loaders
+from legroom.questions.loading.child.failures import LoaderFailed, LostBatchWatch, Patience
+from legroom.questions.loading.child.timed_loader import TimedLoader
 from legroom.questions.loading.child.watched_data import Board
-from legroom.questions.loading.records import Lane, RaceLoaders
+from legroom.questions.loading.records import CompareLoaders, LoaderSettings
+from legroom.testing import plant_host
 
 SLOW_STORE = f"{Path(__file__).parents[2] / 'jobs' / 'slow_store.py'}:job"
 BATCH_BYTES = 32 * 4 * 4
-ONE, TWO = Lane(num_workers=1), Lane(num_workers=2)
+ONE, TWO = LoaderSettings(num_workers=1), LoaderSettings(num_workers=2)
 MIB = 2**20
 
 
 @pytest.fixture
-def race(monkeypatch):
-    """Races loaders of batches of 512 bytes on a host with so much free, and counts the workers of each turn."""
+def compare(monkeypatch):
+    """Compares loaders of batches of 512 bytes on a host with so much free, and counts the workers of each turn."""
 
-    def run(*lanes, built=None, keep=False, **free):
-        monkeypatch.setattr(room, "read_limits", lambda: replace(read_limits(), **free))
-        counts, window = [], TimedLane.window
+    def run(*settings, built=None, keep=False, **free):
+        counts, window = [], TimedLoader.window
 
         def counting(self, *words):
             counts.append(len(torch.multiprocessing.active_children()))
             window(self, *words)
 
-        monkeypatch.setattr(TimedLane, "window", counting)
+        monkeypatch.setattr(TimedLoader, "window", counting)
         words = {"device": "cpu", "batch_size": 32, "what": "load", "num_rounds": 1, "num_batches": 2}
-        found = race_loaders(RaceLoaders(**words, lanes=lanes, keep=keep), built or BuiltJob(address_of(SLOW_STORE)))
-        monkeypatch.setattr(TimedLane, "window", window)
+        request = CompareLoaders(**words, lanes=settings, keep=keep)
+        limits = plant_host(**free).limits
+        found = compare_loaders(request, built or BuiltJob(address_of(SLOW_STORE)), read_limits=lambda: limits)
+        monkeypatch.setattr(TimedLoader, "window", window)
         return found.lanes, counts
 
     return run
 
 
-def test_lanes_run_side_by_side_where_they_fit_and_one_after_the_other_where_they_do_not(race):
-    assert race(ONE, TWO, shm_bytes=20 * BATCH_BYTES)[1] == [3, 3]
-    rates, counts = race(ONE, TWO, keep=True, shm_bytes=8 * BATCH_BYTES)
+def test_loaders_run_side_by_side_where_they_fit_and_one_after_the_other_where_they_do_not(compare):
+    assert compare(ONE, TWO, shm_bytes=20 * BATCH_BYTES)[1] == [3, 3]
+    found, counts = compare(ONE, TWO, keep=True, shm_bytes=8 * BATCH_BYTES)
     assert counts == [1, 2]
-    assert [rate.outcome for rate in rates] == ["measured", "measured"]
+    assert [one.outcome for one in found] == ["measured", "measured"]
     assert not torch.multiprocessing.active_children()
 
 
-def test_kept_lanes_make_room_where_there_is_none_beside_them(race):
+def test_kept_loaders_make_room_where_there_is_none_beside_them(compare):
     built = BuiltJob(address_of(SLOW_STORE))
-    assert race(ONE, built=built, keep=True, shm_bytes=20 * BATCH_BYTES)[1] == [1]
-    assert race(ONE, TWO, built=built, shm_bytes=8 * BATCH_BYTES)[1] == [1, 2]
+    assert compare(ONE, built=built, keep=True, shm_bytes=20 * BATCH_BYTES)[1] == [1]
+    assert compare(ONE, TWO, built=built, shm_bytes=8 * BATCH_BYTES)[1] == [1, 2]
 
 
-def test_a_lane_that_does_not_fit_alone_is_not_started(race):
-    (one, two), counts = race(ONE, TWO, shm_bytes=5 * BATCH_BYTES)
+def test_a_loader_that_does_not_fit_alone_is_not_started(compare):
+    (one, two), counts = compare(ONE, TWO, shm_bytes=5 * BATCH_BYTES)
     assert (one.outcome, two.outcome, counts) == ("measured", "out_of_memory", [1])
     assert two.reason == "2 workers hold up to 3.0 KiB of batches at a time; /dev/shm has 2.5 KiB free"
 
 
-def test_workers_that_host_memory_does_not_hold_are_not_started(race):
-    (rate,), counts = race(TWO, available_bytes=40 * MIB)
-    assert (rate.outcome, counts) == ("out_of_memory", [])
-    assert rate.reason.endswith("batches included; 40.0 MiB of host memory are free")
+def test_workers_that_host_memory_does_not_hold_are_not_started(compare):
+    (two,), counts = compare(TWO, available_bytes=40 * MIB)
+    assert (two.outcome, counts) == ("out_of_memory", [])
+    assert two.reason.endswith("batches included; 40.0 MiB of host memory are free")
 
 
 class Workers:
@@ -84,7 +82,7 @@ class Workers:
     def __init__(self, monkeypatch, *, free_bytes, can_see_reads=True):
         self.now = self.cpu_seconds = 0.0
         self.board = Board()
-        monkeypatch.setattr(lost_batch, "workers_cpu", lambda workers: self.cpu_seconds)
+        monkeypatch.setattr(failures, "workers_cpu", lambda workers: self.cpu_seconds)
         self.watch = LostBatchWatch(
             self.board,
             lambda: [SimpleNamespace(), SimpleNamespace()],
@@ -104,7 +102,7 @@ class Workers:
 def test_a_batch_lost_to_a_full_shm_is_told_in_about_ten_seconds(monkeypatch):
     workers = Workers(monkeypatch, free_bytes=MIB)
     workers.wait(10, cpu_share=0.001)
-    with pytest.raises(LaneFailed, match=r"none of 2 workers did anything for 10 s; .* /dev/shm has 1\.0 MiB free"):
+    with pytest.raises(LoaderFailed, match=r"none of 2 workers did anything for 10 s; .* /dev/shm has 1\.0 MiB free"):
         workers.wait(2)
 
 
@@ -126,16 +124,14 @@ def test_slow_storage_slow_collation_and_rest_lose_no_batch(monkeypatch):
     workers.board.rest()
     workers.wait(60)
     workers.board.go_on()
-    with pytest.raises(LaneFailed):  # it looked all the time
+    with pytest.raises(LoaderFailed):  # it looked all the time
         workers.wait(12)
 
 
 def test_patience_looks_again_and_again_and_ends_all_the_same(monkeypatch):
     looks = []
-    monkeypatch.setattr("legroom.questions.loading.child.patience.LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(
-        "legroom.questions.loading.child.patience.monotonic", lambda: 100.0 * len(looks)
-    )  # a look every 100 s
+    monkeypatch.setattr(failures, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(failures, "monotonic", lambda: 100.0 * len(looks))  # a look every 100 s
     with pytest.raises(JobHung, match="did not come"), Patience(350)(lambda: "here", lambda: looks.append(1)):
         time.sleep(600)
     assert len(looks) == 4
@@ -144,10 +140,10 @@ def test_patience_looks_again_and_again_and_ends_all_the_same(monkeypatch):
 LOSES = """
 import json, sys, time
 import torch, legroom
-from legroom.questions.loading.child import open_lane
+from legroom.questions.loading.child import open_loader
 from legroom.child.built_job import BuiltJob
-from legroom.questions.loading.child.loader_race import race_loaders
-from legroom.questions.loading.records import Lane, RaceLoaders
+from legroom.questions.loading.child.comparison import compare_loaders
+from legroom.questions.loading.records import CompareLoaders, LoaderSettings
 
 class Large(torch.utils.data.Dataset):
     def __len__(self): return 1024
@@ -162,11 +158,11 @@ job = legroom.Job(model=lambda: torch.nn.Linear(4, 1), train_data=Large, collate
 built = BuiltJob(None)
 built.job = job
 if sys.argv[1] == "blind":
-    open_lane.lacking = lambda *words: ""
-lanes = (Lane(num_workers=6), Lane(num_workers=1))
+    open_loader.what_lacks = lambda *words: ""
+settings = (LoaderSettings(num_workers=6), LoaderSettings(num_workers=1))
 words = dict(device="cpu", batch_size=8, what="together", num_rounds=1, num_batches=30)
-rates = race_loaders(RaceLoaders(lanes=lanes, **words), built).lanes
-print(json.dumps([[rate.outcome, rate.reason] for rate in rates]))
+found = compare_loaders(CompareLoaders(lanes=settings, **words), built).lanes
+print(json.dumps([[one.outcome, one.reason] for one in found]))
 """
 
 
@@ -187,7 +183,7 @@ def test_a_small_shm_is_told_before_a_worker_starts():
     assert one == ["measured", ""]
 
 
-def test_a_batch_lost_in_a_small_shm_ends_its_lane_alone():
+def test_a_batch_lost_in_a_small_shm_ends_its_loader_alone():
     (outcome, reason), one = in_small_shm("blind")
     assert outcome == "out_of_memory"
     assert "A batch was lost on its way" in reason

@@ -23,9 +23,9 @@ class LoadingAnswer(Answer):
     samples_per_second: float
     """Of all devices together: samples over the seconds of all turns, as a loop over the loader would show."""
     device_samples_per_second: float
-    """What one device eats when samples already lie on it."""
+    """What one device takes when samples already lie on it."""
     is_fed: bool
-    """Whether the device gets all it can eat, to within 2 %."""
+    """Whether the device gets all it can take, to within 2 %."""
     bound_by: str
     shares: dict[str, float]
     """Of a batch's time: compute, preparation, storage."""
@@ -46,7 +46,7 @@ class LoadingAnswer(Answer):
     storage_bytes_per_second: float | None
     law: dict[str, float]
     points: list[dict[str, Any]]
-    """Every setting raced with the step: workers, prefetch, rate, spread. Rates of all races are on one scale."""
+    """Every setting run with the step: workers, prefetch, throughput, spread, all on one scale."""
     num_samples: int | None = None
     """Of the data set; None where nobody knows."""
     rule: str = "legroom"

@@ -4,7 +4,14 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from legroom.questions.loading.records import ColdRead, Lane, LaneRate, LoaderRates, RaceLoaders, ReadCold
+from legroom.questions.loading.records import (
+    ColdRead,
+    ComparedLoaders,
+    CompareLoaders,
+    LoaderSettings,
+    LoaderThroughput,
+    ReadCold,
+)
 from legroom.requests import Request
 
 
@@ -17,7 +24,7 @@ class FakeLoaders:
     (0.05, 0.02, 0.01)
     """
 
-    ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (RaceLoaders, ReadCold)
+    ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (CompareLoaders, ReadCold)
 
     prepare_seconds: float = 0.04
     """To prepare a batch on one core."""
@@ -42,6 +49,12 @@ class FakeLoaders:
     worker_bytes: int = 2**26
     most_workers: int = 10_000
     """More of them die for want of memory."""
+    edge: int = 10_000
+    """More workers than that fall off a cliff, which the law that is fitted does not know."""
+    fallen_share: float = 0.3
+    """Throughput beyond the edge, as a share of that at it."""
+    falls_alone: bool = True
+    """Whether the loader falls without the step too, or only where the step takes what both need."""
     picklable: bool = True
     ahead_gain: float = 1.0
     """Speed-up by twice the batches ahead."""
@@ -59,11 +72,15 @@ class FakeLoaders:
         """The planted truth: seconds a batch takes with the step."""
         if num_workers == 0:
             return self.prepare_seconds + self.wait_seconds + self.step_seconds
+        if num_workers > self.edge:
+            return self.batch_seconds(self.edge) / self.fallen_share
         all_cores = (self.prepare_seconds + self.main_seconds + self.launch_seconds) / self.num_cores
         return max(self.load_seconds(num_workers), self.step_seconds + self.main_seconds, all_cores)
 
     def load_seconds(self, num_workers: int) -> float:
         """Of the loader alone."""
+        if num_workers > self.edge and self.falls_alone:
+            return self.load_seconds(self.edge) / self.fallen_share
         whole = self.prepare_seconds + self.wait_seconds
         if num_workers == 0:
             return whole
@@ -76,27 +93,28 @@ class FakeLoaders:
         """What a child would report, and the seconds that would take."""
         if isinstance(request, ReadCold):
             return self.cold(request), 0.0
-        return self.race(request), request.num_rounds * len(request.lanes) * request.window_seconds
+        return self.compare(request), request.num_rounds * len(request.lanes) * request.window_seconds
 
-    def race(self, request: RaceLoaders) -> LoaderRates:
+    def compare(self, request: CompareLoaders) -> ComparedLoaders:
         """What a child would report."""
-        return LoaderRates(lanes=[self._rate(request, lane) for lane in request.lanes])
+        return ComparedLoaders(lanes=[self._ran(request, settings) for settings in request.lanes])
 
-    def _rate(self, request: RaceLoaders, lane: Lane) -> LaneRate:
-        if lane.num_workers and not self.picklable:
-            return LaneRate(lane=lane, outcome="unpicklable", reason="planted: no pickle")
-        if lane.num_workers > self.most_workers:
-            return LaneRate(lane=lane, outcome="out_of_memory", reason="planted: a worker died of SIGBUS")
-        by_kind = {"step": self.step_seconds, "load": self.load_seconds(lane.num_workers)}
-        seconds = by_kind.get(request.what, self.batch_seconds(lane.num_workers))
-        if lane.prefetch_factor > 2:
+    def _ran(self, request: CompareLoaders, settings: LoaderSettings) -> LoaderThroughput:
+        if settings.num_workers and not self.picklable:
+            return LoaderThroughput(lane=settings, outcome="unpicklable", reason="planted: no pickle")
+        if settings.num_workers > self.most_workers:
+            reason = "planted: a worker died of SIGBUS"
+            return LoaderThroughput(lane=settings, outcome="out_of_memory", reason=reason)
+        by_kind = {"step": self.step_seconds, "load": self.load_seconds(settings.num_workers)}
+        seconds = by_kind.get(request.what, self.batch_seconds(settings.num_workers))
+        if settings.prefetch_factor > 2:
             seconds /= self.ahead_gain
-        if not lane.pin_memory:
+        if not settings.pin_memory:
             seconds /= self.unpinned_gain
-        taking, pinning = (self.main_seconds, self.pin_seconds) if lane.num_workers else (0.0, 0.0)
+        taking, pinning = (self.main_seconds, self.pin_seconds) if settings.num_workers else (0.0, 0.0)
         rounds = [seconds * (1 + self._random.uniform(-self.noise, self.noise)) for _ in range(request.num_rounds)]
-        return LaneRate(
-            lane=lane,
+        return LoaderThroughput(
+            lane=settings,
             batch_seconds=rounds,
             median_seconds=sorted(rounds)[len(rounds) // 2],
             spread=(max(rounds) - min(rounds)) / seconds,
@@ -105,10 +123,10 @@ class FakeLoaders:
             batch_bytes=self.batch_bytes,
             main_cpu_seconds=self.launch_seconds if request.what == "step" else taking + pinning,
             main_thread_seconds=taking,
-            worker_cpu_seconds=self.prepare_seconds if lane.num_workers else 0.0,
-            num_processes=lane.num_workers,
-            worker_private_bytes=self.worker_bytes if lane.num_workers else 0,
-            worker_resident_bytes=2 * self.worker_bytes if lane.num_workers else 0,
+            worker_cpu_seconds=self.prepare_seconds if settings.num_workers else 0.0,
+            num_processes=settings.num_workers,
+            worker_private_bytes=self.worker_bytes if settings.num_workers else 0,
+            worker_resident_bytes=2 * self.worker_bytes if settings.num_workers else 0,
         )
 
     def cold(self, request: ReadCold) -> ColdRead:

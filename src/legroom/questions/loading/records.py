@@ -1,15 +1,28 @@
-"""How fast samples reach the device: loaders raced against each other, alone and with the step, warm and cold."""
+"""How fast samples reach the device: loaders compared in turns, alone and with the step, warm and cold.
 
+On disk, and so in the names of fields, a loader's settings are a lane, and its throughput is a rate.
+"""
+
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from legroom.environments import UNCHANGED, Environment
+from legroom.errors import NothingMeasured
 from legroom.requests import RecordKind, Request
+
+if TYPE_CHECKING:
+    from legroom.logbook import Records
+
+What = Literal["load", "step", "together"]
+"""Loader alone, step alone on batches already on the device, or both as training runs them."""
+CIRCUMSTANCES = ("device", "batch_size", "precision", "seed")
+"""Of a question and of its requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
+class LoaderSettings:
     """One way to load."""
 
     num_workers: int
@@ -21,30 +34,29 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RaceLoaders(Request["LoaderRates"]):
-    """Ask for the rate of each lane, measured in turn, round after round: only such medians rank settings."""
+class CompareLoaders(Request["ComparedLoaders"]):
+    """Ask for the throughput of each loader, measured in turn, round after round: only such medians rank settings."""
 
     kind: Literal["race_loaders"] = "race_loaders"
     device: str
     batch_size: int
     precision: str = "fp32"
-    what: Literal["load", "step", "together"]
-    """Loader alone, step alone on batches already on the device, or both as training runs them."""
-    lanes: tuple[Lane, ...]
+    what: What
+    lanes: tuple[LoaderSettings, ...]
     num_rounds: int = 3
     window_seconds: float = 0.4
-    """Each lane's turn in a round; its workers rest while the others have theirs."""
+    """Each loader's turn in a round; its workers rest while the others have theirs."""
     num_batches: int | None = None
     """Batches of a turn, where a rule counts them; as many as the window holds otherwise."""
     seed: int = 0
     patience_seconds: float = field(default=270.0, compare=False)
     """How long one batch may take before the data set counts as hung."""
     keep: bool = field(default=False, compare=False)
-    """Whether the lanes stay open, their workers resting, for a race that follows."""
+    """Whether the loaders stay open, their workers resting, for a comparison that follows."""
 
     def __post_init__(self) -> None:
-        # Over a pipe lanes come as mappings.
-        lanes = tuple(Lane(**lane) if isinstance(lane, Mapping) else lane for lane in self.lanes)
+        # Over a pipe settings come as mappings.
+        lanes = tuple(LoaderSettings(**one) if isinstance(one, Mapping) else one for one in self.lanes)
         object.__setattr__(self, "lanes", lanes)
 
     @property
@@ -54,10 +66,10 @@ class RaceLoaders(Request["LoaderRates"]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneRate:
-    """What one lane did."""
+class LoaderThroughput:
+    """What one loader did."""
 
-    lane: Lane
+    lane: LoaderSettings
     outcome: Literal["measured", "out_of_memory", "unpicklable"] = "measured"
     reason: str = ""
     """Why it could not be measured."""
@@ -93,44 +105,59 @@ class LaneRate:
 
     @property
     def samples_per_second(self) -> float:
-        """Rate by the median round."""
+        """Throughput by the median round."""
         return self.samples_per_batch / self.median_seconds if self.median_seconds else 0.0
+
+    @property
+    def held_bytes(self) -> int:
+        """What its workers held, with the batches ahead."""
+        return self.lane.num_workers * (self.worker_private_bytes + self.lane.prefetch_factor * self.batch_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoaderRates:
-    """The race's results, in the order of its lanes."""
+class ComparedLoaders:
+    """What each loader of a comparison did, in the order asked for."""
 
     kind: Literal["loader_rates"] = "loader_rates"
-    lanes: list[LaneRate]
+    lanes: list[LoaderThroughput]
     close_seconds: float = 0.0
-    """To end workers: those that are not kept, and those kept from the race before which this one did not need."""
+    """To end workers: those that are not kept, and those kept from the comparison before that this one did not need."""
 
     @property
-    def rounds(self) -> list[dict[Lane, float]]:
-        """Samples per second of all lanes that ran, round by round."""
-        ran = [rate for rate in self.lanes if rate.outcome == "measured"]
-        turns = zip(*(rate.batch_seconds for rate in ran), strict=False)
+    def measured(self) -> list[LoaderThroughput]:
+        """Those that ran."""
+        return [one for one in self.lanes if one.outcome == "measured"]
+
+    @property
+    def failed(self) -> list[LoaderThroughput]:
+        """Those that could not run here."""
+        return [one for one in self.lanes if one.outcome != "measured"]
+
+    @property
+    def rounds(self) -> list[dict[LoaderSettings, float]]:
+        """Samples per second of all that ran, round by round."""
+        turns = zip(*(one.batch_seconds for one in self.measured), strict=False)
         return [
-            {rate.lane: rate.samples_per_batch / one for rate, one in zip(ran, turn, strict=True)} for turn in turns
+            {one.lane: one.samples_per_batch / seconds for one, seconds in zip(self.measured, turn, strict=True)}
+            for turn in turns
         ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadCold(Request["ColdRead"]):
-    """Ask how much slower a lane is when the files behind the samples are not in the page cache."""
+    """Ask how much slower a loader is when the files behind the samples are not in the page cache."""
 
     kind: Literal["read_cold"] = "read_cold"
     device: str
     batch_size: int
     precision: str = "fp32"
-    lane: Lane
+    lane: LoaderSettings
     seed: int = 0
     patience_seconds: float = field(default=270.0, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.lane, Mapping):
-            object.__setattr__(self, "lane", Lane(**self.lane))
+            object.__setattr__(self, "lane", LoaderSettings(**self.lane))
 
     @property
     def environment(self) -> Environment:
@@ -168,34 +195,56 @@ class LoadingQuestion:
     """Host memory that can be taken now."""
     shm_bytes: int | None = None
     """Free bytes of /dev/shm; None where there is none."""
+    rule: str = "legroom"
+    """Asked by: ours, or the thesis'."""
+    largest_batch: int | None = None
+    """What the thesis' rule may use of a batch; None: no more than the job's own."""
     seed: int = 0
     patience_seconds: float = 270.0
 
-    def race(
-        self,
-        what: Literal["load", "step", "together"],
-        lanes: tuple[Lane, ...],
-        *,
-        num_rounds: int = 3,
-        window_seconds: float = 0.4,
-        keep: bool = False,
-    ) -> RaceLoaders:
-        """The request for a race at the batch in question."""
-        return RaceLoaders(
-            device=self.device,
-            batch_size=self.batch_size,
-            precision=self.precision,
-            what=what,
-            lanes=lanes,
-            num_rounds=num_rounds,
-            window_seconds=window_seconds,
-            keep=keep,
-            seed=self.seed,
-            patience_seconds=self.patience_seconds,
+    def comparison(self, what: What, settings: tuple[LoaderSettings, ...], **more: Any) -> CompareLoaders:
+        """The request for a comparison at the batch in question."""
+        return CompareLoaders(what=what, lanes=settings, **self._shared(), **more)
+
+    def cold_read(self, settings: LoaderSettings) -> ReadCold:
+        """The request for a cold run at the batch in question."""
+        return ReadCold(lane=settings, **self._shared())
+
+    def is_about(self, request: CompareLoaders | ReadCold) -> bool:
+        """Whether what the request found belongs to this question."""
+        return all(getattr(request, name) == getattr(self, name) for name in CIRCUMSTANCES)
+
+    def _shared(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in (*CIRCUMSTANCES, "patience_seconds")}
+
+
+QUESTION = LoadingQuestion
+
+
+def default_question(records: "Records") -> LoadingQuestion:
+    """What a logbook from before that was written down must have asked; its host held at least what ran."""
+    compared = [entry for entry in records.entries if isinstance(entry.request, CompareLoaders)]
+    own = [entry for entry in compared if entry.run == records.head.run] or compared
+    if not own:
+        raise NothingMeasured(
+            "The logbook holds no comparison of loaders. Run legroom loading with the same --out first"
         )
+    last, cores = own[-1].request, re.search(r"(\d+) cores", records.head.machine)
+    held = [one.held_bytes for entry in compared for one in entry.result.lanes]
+    by_thesis = any(entry.request.num_batches is not None for entry in own)
+    return LoadingQuestion(
+        device=last.device,
+        batch_size=last.batch_size,
+        precision=last.precision,
+        num_cores=int(cores[1]) if cores else 1,
+        available_bytes=max(held),
+        rule="thesis" if by_thesis else "legroom",
+        largest_batch=last.batch_size if by_thesis else None,
+        seed=last.seed,
+    )
 
 
 RECORDS = (
-    RecordKind(RaceLoaders, LoaderRates, "legroom.questions.loading.child.loader_race:race_loaders"),
+    RecordKind(CompareLoaders, ComparedLoaders, "legroom.questions.loading.child.comparison:compare_loaders"),
     RecordKind(ReadCold, ColdRead, "legroom.questions.loading.child.cold_read:read_cold"),
 )

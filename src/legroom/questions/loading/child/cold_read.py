@@ -3,7 +3,6 @@
 import random
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from typing import Any
 
 import psutil
@@ -20,10 +19,9 @@ from legroom.questions.loading.child.cold_files import (
     held_files,
     recording_opened,
 )
-from legroom.questions.loading.child.kept_lanes import close_kept
-from legroom.questions.loading.child.lane_failures import LaneFailed
-from legroom.questions.loading.child.loader_race import consumer
-from legroom.questions.loading.child.open_lane import OpenLane, open_lane
+from legroom.questions.loading.child.comparison import close_kept, consumer
+from legroom.questions.loading.child.failures import LoaderFailed
+from legroom.questions.loading.child.open_loader import OpenLoader
 from legroom.questions.loading.records import ColdRead, ReadCold
 
 NUM_BATCHES = 8
@@ -35,15 +33,6 @@ STILL_CACHED = 0.5
 NO_FILE = "storage: no file was read for the samples looked at, so there is nothing to make cold"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
-    """One epoch of the chosen samples."""
-
-    seconds: float
-    batch_seconds: float
-    read_bytes: int
-
-
 def read_cold(request: ReadCold, built: BuiltJob, clock: Clock = monotonic) -> ColdRead:
     """Warm and cold seconds of a batch over the same samples, loader and step together."""
     dataset = built.train.dataset
@@ -53,20 +42,9 @@ def read_cold(request: ReadCold, built: BuiltJob, clock: Clock = monotonic) -> C
     if not files:
         return ColdRead(not_measured=NO_FILE)
     try:
-        warm, cold, share = _passes(request, built, indices, files, clock)
-    except LaneFailed as failed:
+        return _read_twice(request, built, indices, files, clock)
+    except LoaderFailed as failed:
         return ColdRead(num_files=len(files), not_measured=f"storage: {failed.reason}")
-    if share > STILL_CACHED:
-        reason = f"storage: {share:.0%} of the job's files stayed in memory when they were dropped from the cache"
-        return ColdRead(num_files=len(files), not_measured=reason)
-    return ColdRead(
-        num_files=len(files),
-        num_samples=len(indices),
-        warm_batch_seconds=warm.batch_seconds,
-        cold_batch_seconds=cold.batch_seconds,
-        bytes_per_sample=cold.read_bytes / len(indices),
-        bytes_per_second=cold.read_bytes / cold.seconds,
-    )
 
 
 def _chosen(request: ReadCold, built: BuiltJob, clock: Clock) -> tuple[list[int], list[str]]:
@@ -89,35 +67,40 @@ def _chosen(request: ReadCold, built: BuiltJob, clock: Clock) -> tuple[list[int]
     return order[: max(1, num_read // batch_size) * batch_size], data_files([*opened, *held])
 
 
-def _passes(
+def _read_twice(
     request: ReadCold, built: BuiltJob, indices: Sequence[int], files: Sequence[str], clock: Clock
-) -> tuple[Pass, Pass, float]:
-    """Warm, cold, and the share of the files that stayed cached; the same workers run both, as starting them costs."""
+) -> ColdRead:
+    """An epoch of the samples warm, and one cold; the same workers run both, as starting them costs."""
     close_kept(built)
     consume = consumer("together", built, torch.device(request.device), request.precision)
-    with closing(open_lane(request, built, request.lane, clock, indices)) as lane:
-        lane.start()
-        warm = _pass(lane, consume, clock)
+    with closing(OpenLoader(request.lane, built, request, indices=indices, clock=clock)) as loader:
+        loader.start()
+        warm_seconds = _epoch_seconds(loader, consume, clock)
         drop_from_cache(files)
-        share = cached_share(files)
-        read = _read_bytes(lane)
-        lane.take()
-        cold = _pass(lane, consume, clock)
-        return warm, replace(cold, read_bytes=_read_bytes(lane) - read), share
+        if (share := cached_share(files)) > STILL_CACHED:
+            reason = f"storage: {share:.0%} of the job's files stayed in memory when they were dropped from the cache"
+            return ColdRead(num_files=len(files), not_measured=reason)
+        num_bytes = -_read_bytes(loader)
+        loader.take()
+        cold_seconds = _epoch_seconds(loader, consume, clock)
+        num_bytes += _read_bytes(loader)
+        return ColdRead(
+            num_files=len(files),
+            num_samples=len(indices),
+            warm_batch_seconds=warm_seconds / loader.epoch_batches,
+            cold_batch_seconds=cold_seconds / loader.epoch_batches,
+            bytes_per_sample=num_bytes / len(indices),
+            bytes_per_second=num_bytes / cold_seconds,
+        )
 
 
-def _pass(lane: OpenLane, consume: Callable[[Batch], Any], clock: Clock) -> Pass:
-    """The rest of an epoch whose first batch was taken already; its clock started when the workers did."""
-    num_batches = lane.epoch_batches
-    for _ in range(num_batches - 1):
-        consume(lane.take())
-    seconds = clock() - lane.epoch_began
-    return Pass(seconds=seconds, batch_seconds=seconds / num_batches, read_bytes=0)
+def _epoch_seconds(loader: OpenLoader, consume: Callable[[Batch], Any], clock: Clock) -> float:
+    """Of an epoch whose first batch was taken already; its clock started when the workers did."""
+    for _ in range(loader.epoch_batches - 1):
+        consume(loader.take())
+    return clock() - loader.epoch_began
 
 
-def _read_bytes(lane: OpenLane) -> int:
-    return int(psutil.Process().io_counters().read_bytes) + _workers_read(lane)
-
-
-def _workers_read(lane: OpenLane) -> int:
-    return sum(psutil.Process(process.pid).io_counters().read_bytes for process in lane.processes)
+def _read_bytes(loader: OpenLoader) -> int:
+    pids = [None, *(process.pid for process in loader.processes)]
+    return sum(int(psutil.Process(pid).io_counters().read_bytes) for pid in pids)

@@ -1,30 +1,33 @@
-"""Whether loaders fit into this host, alone and side by side: their batches into /dev/shm, all of it into memory."""
+"""What loaders hold of this host, and whether they fit: their batches into /dev/shm, all of it into memory."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import psutil
 
 from legroom.child.built_job import BuiltJob
-from legroom.host.limits import read_limits
+from legroom.host.limits import HostLimits
 from legroom.laws.loading import ROOM_SHARE, WORKER_BYTES, waiting_bytes
-from legroom.questions.loading.records import Lane
+from legroom.questions.loading.records import LoaderSettings
 from legroom.training.data.batch import num_bytes
 from legroom.units import format_bytes
 
+ReadLimits = Callable[[], HostLimits]
+NUM_LOOKED_AT = 8
+"""Workers do the same work, and the kernel takes up to 10 ms to add up the pages of one."""
 
-def fit_together(lanes: Iterable[Lane], built: BuiltJob, batch_size: int) -> bool:
-    """Whether all of them can hold their batches ahead at the same time."""
-    return not lacking(list(lanes), built, batch_size)
 
-
-def lacking(lanes: list[Lane], built: BuiltJob, batch_size: int) -> str:
-    """What they need and what is there, where that is not enough; nothing where it is, or where there are no workers.
+def what_lacks(settings: Sequence[LoaderSettings], built: BuiltJob, batch_size: int, limits: HostLimits) -> str:
+    """What these loaders need at once and what is there, where it is too little; empty where they fit.
 
     A full /dev/shm ends no process: the worker drops the batch, and the training process waits for it for ever.
     """
-    num_workers = sum(lane.num_workers for lane in lanes)
+    num_workers = sum(one.num_workers for one in settings)
     if not num_workers:
         return ""
-    size, limits = batch_bytes(built, batch_size), read_limits()
-    waiting = sum(waiting_bytes(lane.num_workers, lane.prefetch_factor, size) for lane in lanes)
+    size = batch_bytes(built, batch_size)
+    waiting = sum(waiting_bytes(one.num_workers, one.prefetch_factor, size) for one in settings)
     memory = waiting + num_workers * (built.worker_bytes or WORKER_BYTES)
     workers = "1 worker holds" if num_workers == 1 else f"{num_workers} workers hold"
     if limits.shm_bytes is not None and waiting > ROOM_SHARE * limits.shm_bytes:
@@ -43,3 +46,25 @@ def batch_bytes(built: BuiltJob, batch_size: int) -> int:
             return 0  # the job's own loader makes batches as it likes
         built.batch_bytes[batch_size] = num_bytes(next(built.train.batches(batch_size, "worst")))
     return built.batch_bytes[batch_size]
+
+
+def worker_memory(pids: Sequence[int]) -> tuple[int, int]:
+    """(private, resident) bytes of the largest of the first workers, which hold most; zeros where there is none."""
+    seen = [(_private_bytes(pid), _resident_bytes(pid)) for pid in pids[:NUM_LOOKED_AT]]
+    return max((private for private, _ in seen), default=0), max((resident for _, resident in seen), default=0)
+
+
+def _private_bytes(pid: int) -> int:
+    """Pages of this process alone: forked workers share the data set with their parent until they write to it."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return _resident_bytes(pid)
+    return sum(int(size) * 1024 for size in re.findall(r"^Private_(?:Clean|Dirty):\s+(\d+) kB", text, re.MULTILINE))
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0

@@ -12,16 +12,16 @@ import torch
 from legroom.child.built_job import BuiltJob
 from legroom.clock import Clock
 from legroom.job import Batch
-from legroom.questions.loading.child.open_lane import open_lane
-from legroom.questions.loading.records import Lane, LaneRate, RaceLoaders
+from legroom.questions.loading.child.open_loader import OpenLoader
+from legroom.questions.loading.records import CompareLoaders, LoaderSettings, LoaderThroughput
 from legroom.training.data.batch import move, num_bytes, num_rows
 
 NUM_KEPT = 4
 KEPT_BYTES = 2**28
-INLINE = Lane(num_workers=0)
+INLINE = LoaderSettings(num_workers=0)
 
 
-def step_rate(request: RaceLoaders, built: BuiltJob, clock: Clock) -> LaneRate:
+def time_step(request: CompareLoaders, built: BuiltJob, clock: Clock) -> LoaderThroughput:
     """The device alone: steps on a few real batches that already lie on it, and the copy that brings them there."""
     device = torch.device(request.device)
     batches = _kept(request, built, clock)
@@ -39,7 +39,7 @@ def step_rate(request: RaceLoaders, built: BuiltJob, clock: Clock) -> LaneRate:
         windows.append(_step_window(request, step, endless, device, clock))
     seconds = [spent / count for spent, count, _ in windows]
     median = statistics.median(seconds)
-    return LaneRate(
+    return LoaderThroughput(
         lane=INLINE,
         batch_seconds=seconds,
         median_seconds=median,
@@ -54,7 +54,7 @@ def step_rate(request: RaceLoaders, built: BuiltJob, clock: Clock) -> LaneRate:
 
 
 def _step_window(
-    request: RaceLoaders, step: Any, batches: Iterator[Batch], device: torch.device, clock: Clock
+    request: CompareLoaders, step: Any, batches: Iterator[Batch], device: torch.device, clock: Clock
 ) -> tuple[float, int, float]:
     """(seconds, steps, core seconds) of one turn; waiting for a GPU takes a core too, which is not counted."""
     _finish(device)
@@ -71,14 +71,14 @@ def _step_window(
     return clock() - started, count, cpu
 
 
-def _kept(request: RaceLoaders, built: BuiltJob, clock: Clock) -> list[Batch]:
+def _kept(request: CompareLoaders, built: BuiltJob, clock: Clock) -> list[Batch]:
     """A few batches as training sees them, uneven ones included."""
     kept: list[Batch] = []
-    with closing(open_lane(request, built, INLINE, clock)) as lane:
-        lane.start()
+    with closing(OpenLoader(INLINE, built, request, clock=clock)) as loader:
+        loader.start()
         deadline = clock() + 2 * request.window_seconds
         while len(kept) < NUM_KEPT and (not kept or clock() < deadline):
-            kept.append(lane.take())
+            kept.append(loader.take())
             if sum(num_bytes(batch) for batch in kept) > KEPT_BYTES:
                 break
     return kept

@@ -1,4 +1,4 @@
-"""One loader in one race: its turns, timed, and the rate they come to."""
+"""One loader in one comparison: its turns, timed, and the throughput they come to."""
 
 import statistics
 import time
@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from legroom.job import Batch
-from legroom.questions.loading.child.lost_batch import workers_cpu
-from legroom.questions.loading.child.open_lane import OpenLane
-from legroom.questions.loading.child.worker_memory import worker_memory
-from legroom.questions.loading.records import LaneRate
+from legroom.questions.loading.child.failures import workers_cpu
+from legroom.questions.loading.child.open_loader import OpenLoader
+from legroom.questions.loading.child.room import worker_memory
+from legroom.questions.loading.records import LoaderThroughput
 from legroom.training.data.batch import num_rows
 
 LONGEST_WINDOWS = 4
@@ -22,11 +22,11 @@ FEWEST_BATCHES = 4
 """Of a turn, unless they take too long: a time of two tells little on a busy machine."""
 
 
-class TimedLane:
-    """Nothing of the races before counts. `consume` is called with each batch: the step, or nothing."""
+class TimedLoader:
+    """Nothing of the comparisons before counts. `consume` is called with each batch: the step, or nothing."""
 
-    def __init__(self, lane: OpenLane, consume: Callable[[Batch], Any]) -> None:
-        self.lane, self.consume, self.clock = lane, consume, lane.clock
+    def __init__(self, loader: OpenLoader, consume: Callable[[Batch], Any]) -> None:
+        self.loader, self.consume, self.clock = loader, consume, loader.clock
         self.seconds: list[float] = []
         """Of a batch, one value a turn."""
         self.num_batches = 0
@@ -36,35 +36,36 @@ class TimedLane:
     def window(self, seconds: float, num_batches: int | None) -> None:
         """One turn. It begins in the middle of a long run: where the last one ended."""
         began = self.clock()
-        self.lane.board.go_on()
+        self.loader.board.go_on()
         try:
-            for _ in range(self.lane.num_ahead()):
-                self.consume(self.lane.take())
+            for _ in range(self.loader.num_ahead()):
+                self.consume(self.loader.take())
             self._time_turn(seconds, num_batches)
         finally:
-            self.lane.rest()
+            self.loader.rest()
             self.turn_seconds += self.clock() - began
 
     def _time_turn(self, seconds: float, num_batches: int | None) -> None:
         self._finish_device()
-        main, thread, workers = time.process_time(), time.thread_time(), self._workers_cpu()
+        main, thread, workers = time.process_time(), time.thread_time(), workers_cpu(self.loader.processes)
         started = self.clock()
         count, waited = 0, 0.0
         while not self._is_over(self.clock() - started, seconds, count, num_batches):
             asked = self.clock()
-            batch = self.lane.take()
+            batch = self.loader.take()
             waited += self.clock() - asked
             self.rows.append(num_rows(batch))
             self.consume(batch)
             count += 1
         self._finish_device()
-        self.lane.has_run = True
+        self.loader.has_run = True
         self.seconds.append((self.clock() - started) / count)
         self.num_batches += count
         self.waited += waited
         self.main_cpu += time.process_time() - main
         self.main_thread += time.thread_time() - thread
-        self.worker_cpu += max(0.0, self._workers_cpu() - workers)  # those that ended take theirs with them
+        # Those that ended take theirs with them.
+        self.worker_cpu += max(0.0, workers_cpu(self.loader.processes) - workers)
 
     def _is_over(self, elapsed: float, window: float, count: int, wanted: int | None) -> bool:
         if wanted is not None:
@@ -73,39 +74,36 @@ class TimedLane:
             return True
         if elapsed < window or count < FEWEST_BATCHES:
             return False
-        epoch = self.lane.epoch_batches
+        epoch = self.loader.epoch_batches
         is_short = 0 < epoch * elapsed <= SHORT_EPOCHS * window * count
         # Workers finish in step with each other: only whole rounds of them are counted.
-        return count % (epoch if is_short else max(1, len(self.lane.processes))) == 0
-
-    def _workers_cpu(self) -> float:
-        return workers_cpu(self.lane.processes)
+        return count % (epoch if is_short else max(1, len(self.loader.processes))) == 0
 
     def _finish_device(self) -> None:
-        if self.lane.device.type == "cuda":
+        if self.loader.device.type == "cuda":
             torch.cuda.synchronize()
 
-    def rate(self) -> LaneRate:
+    def throughput(self) -> LoaderThroughput:
         """All turns so far."""
-        lane, median, count = self.lane, statistics.median(self.seconds), self.num_batches
-        private, resident = worker_memory([process.pid for process in lane.processes])
-        lane.built.worker_bytes = max(lane.built.worker_bytes, private)
-        return LaneRate(
-            lane=lane.lane,
+        loader, median, count = self.loader, statistics.median(self.seconds), self.num_batches
+        private, resident = worker_memory([process.pid for process in loader.processes])
+        loader.built.worker_bytes = max(loader.built.worker_bytes, private)
+        return LoaderThroughput(
+            lane=loader.settings,
             batch_seconds=self.seconds,
             median_seconds=median,
             spread=(max(self.seconds) - min(self.seconds)) / median,
             num_batches=count,
             samples_per_batch=statistics.mean(self.rows),
-            batch_bytes=lane.batch_bytes,
+            batch_bytes=loader.batch_bytes,
             wait_seconds=self.waited / count,
             main_cpu_seconds=self.main_cpu / count,
             main_thread_seconds=self.main_thread / count,
             worker_cpu_seconds=self.worker_cpu / count,
-            start_seconds=lane.start_seconds,
+            start_seconds=loader.start_seconds,
             turn_seconds=self.turn_seconds,
-            num_processes=len(lane.processes),
+            num_processes=len(loader.processes),
             worker_private_bytes=private,
             worker_resident_bytes=resident,
-            repeats_samples=lane.repeats_samples,
+            repeats_samples=loader.repeats_samples,
         )

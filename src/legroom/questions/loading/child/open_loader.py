@@ -13,10 +13,13 @@ from torch.utils.data import IterableDataset
 from legroom.child.built_job import BuiltJob
 from legroom.clock import Clock, monotonic
 from legroom.errors import JobHung, JobRaised
+from legroom.host.limits import read_limits
 from legroom.job import Batch
 from legroom.laws.loading import waiting_bytes
-from legroom.questions.loading.child.lane_failures import (
-    LaneFailed,
+from legroom.questions.loading.child.failures import (
+    LoaderFailed,
+    LostBatchWatch,
+    Patience,
     explain_death,
     explain_sample,
     explain_start,
@@ -24,11 +27,9 @@ from legroom.questions.loading.child.lane_failures import (
     kill_workers,
     reading,
 )
-from legroom.questions.loading.child.lost_batch import LostBatchWatch
-from legroom.questions.loading.child.patience import Patience
-from legroom.questions.loading.child.room import lacking
+from legroom.questions.loading.child.room import ReadLimits, what_lacks
 from legroom.questions.loading.child.watched_data import Board, watch
-from legroom.questions.loading.records import Lane, RaceLoaders, ReadCold
+from legroom.questions.loading.records import CompareLoaders, LoaderSettings, ReadCold
 from legroom.training.data.batch import num_bytes, tensors_of
 from legroom.training.data.loader import end_workers, make_loader
 from legroom.training.torch_internals import processes_of
@@ -36,22 +37,22 @@ from legroom.training.torch_internals import processes_of
 DYING_SECONDS = 2.0
 
 
-class OpenLane:
+class OpenLoader:
     """A loader with the place it is at: epoch after epoch without end."""
 
     def __init__(
         self,
-        lane: Lane,
+        settings: LoaderSettings,
         built: BuiltJob,
+        request: CompareLoaders | ReadCold,
         *,
-        device: torch.device,
-        batch_size: int,
-        patience: Patience,
         indices: Sequence[int] | None = None,
         clock: Clock = monotonic,
+        read_limits: ReadLimits = read_limits,
     ) -> None:
-        self.lane, self.built, self.device, self.clock = lane, built, device, clock
-        self.batch_size, self.patience = batch_size, patience
+        self.settings, self.built, self.clock, self.read_limits = settings, built, clock, read_limits
+        self.device, self.batch_size = torch.device(request.device), request.batch_size
+        self.patience = Patience(request.patience_seconds)
         self.board = Board()
         self.loader = self._make_loader(indices)
         self.epoch_batches = self._epoch_batches()
@@ -63,11 +64,11 @@ class OpenLane:
         self._batches = self._endless()
 
     def start(self) -> None:
-        """Start the workers and take the first batch, unless a race before this one did."""
+        """Start the workers and take the first batch, unless a comparison before this one did."""
         if self.start_seconds:
             return
-        if reason := lacking([self.lane], self.built, self.batch_size):
-            raise LaneFailed("out_of_memory", reason)
+        if reason := what_lacks([self.settings], self.built, self.batch_size, self.read_limits()):
+            raise LoaderFailed("out_of_memory", reason)
         before = set(multiprocessing.active_children())
         started = self.clock()
         self.board.rest()  # until all of them are there: the first ones would take the cores that start the others
@@ -86,8 +87,8 @@ class OpenLane:
         settings = replace(
             job.baseline,
             batch_size=self.batch_size,
-            num_workers=self.lane.num_workers,
-            prefetch_factor=self.lane.prefetch_factor,
+            num_workers=self.settings.num_workers,
+            prefetch_factor=self.settings.prefetch_factor,
         )
         return make_loader(
             job,
@@ -96,8 +97,8 @@ class OpenLane:
             train=True,
             device=self.device,
             sampler=indices,
-            pin_memory=self.lane.pin_memory,
-            blas_threads=self.lane.blas_threads,
+            pin_memory=self.settings.pin_memory,
+            blas_threads=self.settings.blas_threads,
         )
 
     def _epoch_batches(self) -> int:
@@ -107,7 +108,7 @@ class OpenLane:
         return len(self.loader)
 
     def _endless(self) -> Generator[Batch, None, None]:
-        """Epoch after epoch: what a small data set loses at the end of each is part of its rate."""
+        """Epoch after epoch: what a small data set loses at the end of each is part of its throughput."""
         while True:
             count = 0
             batches = self._iterator = iter(self.loader)
@@ -124,12 +125,12 @@ class OpenLane:
         """The next batch, or an error that says who failed where."""
         self.built.beat("loading")
         try:
-            with self.patience(lambda: reading(self.board, self.lane.num_workers), self._look()):
+            with self.patience(lambda: reading(self.board, self.settings.num_workers), self._look()):
                 return next(self._batches)
         except JobHung:
             kill_workers()
             raise
-        except LaneFailed:
+        except LoaderFailed:
             raise
         except Exception as error:
             self._explain(error)
@@ -137,13 +138,13 @@ class OpenLane:
 
     def _look(self) -> Any:
         """What looks now and then whether the batch can still come; without workers nobody else works on it."""
-        if not self.lane.num_workers:
+        if not self.settings.num_workers:
             return None
         watch = LostBatchWatch(
             self.board,
             self._children,
             waiting_bytes=waiting_bytes(
-                self.lane.num_workers, self.lane.prefetch_factor, self.built.batch_bytes.get(self.batch_size, 0)
+                self.settings.num_workers, self.settings.prefetch_factor, self.built.batch_bytes.get(self.batch_size, 0)
             ),
             can_see_reads=self.built.job.loader is None,
         )
@@ -156,43 +157,43 @@ class OpenLane:
         over whole batches stop after the one they are at.
         """
         if self.built.job.loader is not None:
-            return max(1, len(self.processes) * self.lane.prefetch_factor)
+            return max(1, len(self.processes) * self.settings.prefetch_factor)
         whole = hasattr(self.built.train.dataset, "__getitems__")
         return max(1, len(self.processes)) if whole or not self.has_run else 0
 
     def rest(self) -> None:
-        """Stop the workers until the lane's next turn: others have the cores, and nothing is prepared ahead."""
+        """Stop the workers until the loader's next turn: others have the cores, and nothing is prepared ahead."""
         if self.processes:
             self.board.rest()
 
     def close(self) -> None:
         """End the workers."""
-        close_lanes([self])
+        close_loaders([self])
 
     def end(self) -> bool:
-        """End the workers; True where something waits for the collector, as for several lanes at once."""
+        """End the workers; True where something waits for the collector, as for several loaders at once."""
         self.board.leave()
         self.processes = self._children()
         end_workers(self._iterator, self.processes)
         self._batches.close()
         self.loader = self._iterator = None
-        is_pinned = self.device.type == "cuda" and self.lane.pin_memory
+        is_pinned = self.device.type == "cuda" and self.settings.pin_memory
         # An iterator of torch 2.11 holds itself and pinned batches; one of the job's own, its workers.
         return bool(self.processes and is_pinned) or any(process.is_alive() for process in self.processes)
 
     def _explain(self, error: Exception) -> None:
         """Raise what the error means, where that is known."""
-        explain_sample(self.board, self.lane.num_workers, error)
+        explain_sample(self.board, self.settings.num_workers, error)
         hush_deaths()
         if isinstance(error, EOFError | OSError):  # its pipe closes a moment before a worker is dead
             wait([child.sentinel for child in self._children()], timeout=DYING_SECONDS)
         self.explain_death(error)
-        if not self.processes and self.lane.num_workers:
+        if not self.processes and self.settings.num_workers:
             explain_start(error)
 
     def explain_death(self, error: Exception) -> None:
-        """Raise who died where, if a worker of this lane did."""
-        explain_death(self._children(), self.board, self.lane.num_workers, error)
+        """Raise who died where, if a worker of this loader did."""
+        explain_death(self._children(), self.board, self.settings.num_workers, error)
 
     def _children(self) -> list[Any]:
         """Worker processes; of one that failed at its first batch too."""
@@ -200,23 +201,8 @@ class OpenLane:
         return self.processes or processes_of(iterator)
 
 
-def close_lanes(lanes: Iterable[OpenLane]) -> None:
+def close_loaders(loaders: Iterable[OpenLoader]) -> None:
     """End the workers of all of them."""
-    waits = [lane.end() for lane in lanes]
+    waits = [loader.end() for loader in loaders]
     if any(waits):
         gc.collect()  # once: it takes 0.1 s
-
-
-def open_lane(
-    request: RaceLoaders | ReadCold, built: BuiltJob, lane: Lane, clock: Clock, indices: Sequence[int] | None = None
-) -> OpenLane:
-    """The lane of a request, not started yet."""
-    return OpenLane(
-        lane,
-        built,
-        device=torch.device(request.device),
-        batch_size=request.batch_size,
-        patience=Patience(request.patience_seconds),
-        indices=indices,
-        clock=clock,
-    )

@@ -1,4 +1,4 @@
-"""Loaders raced for real: rates, failures told with index and worker, and files made cold."""
+"""Loaders compared for real: throughputs, failures told with index and worker, and files made cold."""
 
 import os
 import time
@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from legroom.child.built_job import BuiltJob
-from legroom.clock import monotonic
 from legroom.errors import JobCrashed, JobHung, JobRaised
 from legroom.job_address import address_of
 from legroom.questions.loading.child.cold_files import (
@@ -21,38 +20,38 @@ from legroom.questions.loading.child.cold_files import (
     held_files,
     recording_opened,
 )
-from legroom.questions.loading.child.loader_race import race_loaders
-from legroom.questions.loading.child.open_lane import open_lane
-from legroom.questions.loading.child.timed_lane import TimedLane
+from legroom.questions.loading.child.comparison import compare_loaders
+from legroom.questions.loading.child.open_loader import OpenLoader
+from legroom.questions.loading.child.timed_loader import TimedLoader
 from legroom.questions.loading.child.watched_data import Left
-from legroom.questions.loading.records import Lane, RaceLoaders
+from legroom.questions.loading.records import CompareLoaders, LoaderSettings
 
 JOBS = Path(__file__).parents[2] / "jobs"
 SLOW_STORE = f"{JOBS / 'slow_store.py'}:job"
-ONE, INLINE = Lane(num_workers=1), Lane(num_workers=0)
+ONE, INLINE = LoaderSettings(num_workers=1), LoaderSettings(num_workers=0)
 
 
-def race(job, *lanes, what="load", num_rounds=2, window_seconds=0.05, options=None, **more):
-    request = RaceLoaders(
+def compare(job, *settings, what="load", num_rounds=2, window_seconds=0.05, options=None, **more):
+    request = CompareLoaders(
         device="cpu",
         batch_size=32,
         what=what,
-        lanes=lanes,
+        lanes=settings,
         num_rounds=num_rounds,
         window_seconds=window_seconds,
         **more,
     )
-    return race_loaders(request, BuiltJob(address_of(job, options))).lanes
+    return compare_loaders(request, BuiltJob(address_of(job, options))).lanes
 
 
-def faulty(fault, *lanes, **more):
+def faulty(fault, *settings, **more):
     # A whole epoch of 64 batches, so that the faulty sample is met.
     more = {"num_batches": 80, "num_rounds": 1, **more}
-    return race(f"{JOBS / 'bad' / 'data.py'}:job", *lanes, options={"fault": fault}, **more)
+    return compare(f"{JOBS / 'bad' / 'data.py'}:job", *settings, options={"fault": fault}, **more)
 
 
-def test_every_lane_gets_its_rounds_and_its_workers():
-    inline, one = race("digits", INLINE, ONE, what="together")
+def test_every_loader_gets_its_rounds_and_its_workers():
+    inline, one = compare("digits", INLINE, ONE, what="together")
     assert len(inline.batch_seconds) == len(one.batch_seconds) == 2
     assert (inline.num_processes, one.num_processes) == (0, 1)
     assert one.worker_private_bytes > 0
@@ -60,7 +59,7 @@ def test_every_lane_gets_its_rounds_and_its_workers():
 
 
 def test_the_step_alone_is_measured_on_real_batches():
-    (step,) = race("digits", INLINE, what="step")
+    (step,) = compare("digits", INLINE, what="step")
     assert step.samples_per_second > 0
     assert step.batch_bytes >= 32 * 64 * 4
 
@@ -89,29 +88,29 @@ class CountedBatches(Counted):
 
 
 @pytest.mark.parametrize(("kind", "most"), [(Counted, 1), (CountedBatches, 32)])
-def test_workers_rest_while_another_lane_has_its_turn(kind, most):
+def test_workers_rest_while_another_loader_has_its_turn(kind, most):
     built, others = BuiltJob(address_of(SLOW_STORE)), BuiltJob(address_of(SLOW_STORE))
-    num_began, two = torch.zeros(3, dtype=torch.long).share_memory_(), Lane(num_workers=2)
+    num_began, two = torch.zeros(3, dtype=torch.long).share_memory_(), LoaderSettings(num_workers=2)
     built.job = replace(built.job, train_data=lambda: kind(num_began))
-    request = RaceLoaders(device="cpu", batch_size=32, what="load", lanes=(two, ONE))
-    with closing(open_lane(request, built, two, monotonic)) as lane:
-        lane.start()
-        TimedLane(lane, lambda batch: None).window(0.0, 4)
+    request = CompareLoaders(device="cpu", batch_size=32, what="load", lanes=(two, ONE))
+    with closing(OpenLoader(two, built, request)) as loader:
+        loader.start()
+        TimedLoader(loader, lambda batch: None).window(0.0, 4)
         before = num_began.clone()
-        with closing(open_lane(request, others, ONE, monotonic)) as other:
+        with closing(OpenLoader(ONE, others, request)) as other:
             other.start()
-            TimedLane(other, lambda batch: None).window(0.0, 8)
+            TimedLoader(other, lambda batch: None).window(0.0, 8)
         # Each may have been told to rest at the sample, or the whole batch, that it began; those are used up untimed.
         assert (num_began - before).max() <= most
-        assert lane.num_ahead() == (2 if kind is CountedBatches else 0)
+        assert loader.num_ahead() == (2 if kind is CountedBatches else 0)
 
 
-def test_workers_of_a_kept_lane_run_in_the_next_race_and_the_others_end():
-    built, two = BuiltJob(address_of(SLOW_STORE)), Lane(num_workers=2)
+def test_workers_of_a_kept_loader_run_in_the_next_comparison_and_the_others_end():
+    built, two = BuiltJob(address_of(SLOW_STORE)), LoaderSettings(num_workers=2)
     words = {"device": "cpu", "batch_size": 32, "num_rounds": 1, "window_seconds": 0.05, "num_batches": 2}
 
-    def run(what, *lanes, keep):
-        race_loaders(RaceLoaders(what=what, lanes=lanes, keep=keep, **words), built)
+    def run(what, *settings, keep):
+        compare_loaders(CompareLoaders(what=what, lanes=settings, keep=keep, **words), built)
         return {child.pid for child in torch.multiprocessing.active_children()}
 
     before = {child.pid for child in torch.multiprocessing.active_children()}
@@ -123,27 +122,23 @@ def test_workers_of_a_kept_lane_run_in_the_next_race_and_the_others_end():
 
 
 def test_workers_leave_without_finishing_their_batch():
-    request = RaceLoaders(device="cpu", batch_size=32, what="load", lanes=(ONE,))
-    lane = open_lane(request, BuiltJob(address_of(SLOW_STORE)), ONE, monotonic)
-    lane.start()
-    lane.rest()
-    lane.board.leave()
+    request = CompareLoaders(device="cpu", batch_size=32, what="load", lanes=(ONE,))
+    loader = OpenLoader(ONE, BuiltJob(address_of(SLOW_STORE)), request)
+    loader.start()
+    loader.rest()
+    loader.board.leave()
     with pytest.raises(Left):
-        lane.board.wait()
-    lane.close()
-    assert not any(process.is_alive() for process in lane.processes)
+        loader.board.wait()
+    loader.close()
+    assert not any(process.is_alive() for process in loader.processes)
 
 
 def test_short_epochs_are_counted_whole():
-    (rate,) = race("digits", INLINE, num_rounds=3, window_seconds=0.5)
-    lane = open_lane(
-        RaceLoaders(device="cpu", batch_size=32, what="load", lanes=(INLINE,)),
-        BuiltJob(address_of("digits")),
-        INLINE,
-        monotonic,
-    )
-    assert lane.epoch_batches > 1
-    assert rate.num_batches % lane.epoch_batches == 0
+    (one,) = compare("digits", INLINE, num_rounds=3, window_seconds=0.5)
+    request = CompareLoaders(device="cpu", batch_size=32, what="load", lanes=(INLINE,))
+    loader = OpenLoader(INLINE, BuiltJob(address_of("digits")), request)
+    assert loader.epoch_batches > 1
+    assert one.num_batches % loader.epoch_batches == 0
 
 
 def test_a_failing_sample_is_named_with_its_worker():
@@ -160,13 +155,13 @@ def test_a_worker_that_dies_is_named_with_its_sample():
         faulty("dies", ONE)
 
 
-@pytest.mark.parametrize(("lane", "where"), [(ONE, "worker 0 of 1"), (INLINE, "the training process")])
-def test_a_sample_that_hangs_is_given_up_and_named(lane, where):
+@pytest.mark.parametrize(("settings", "where"), [(ONE, "worker 0 of 1"), (INLINE, "the training process")])
+def test_a_sample_that_hangs_is_given_up_and_named(settings, where):
     with pytest.raises(JobHung, match=f"reading index 1001 in {where}"):
-        faulty("hangs", lane, patience_seconds=1.5)
+        faulty("hangs", settings, patience_seconds=1.5)
 
 
-def test_an_unpicklable_data_set_ends_only_the_lanes_with_workers():
+def test_an_unpicklable_data_set_ends_only_the_loaders_with_workers():
     before = torch.multiprocessing.get_start_method()
     try:
         inline, one = faulty("unpicklable", INLINE, ONE, num_batches=4)
@@ -190,7 +185,7 @@ def test_workers_that_repeat_an_iterable_data_set_are_noticed(tmp_path, monkeypa
         "        optimizer=lambda model, rate: torch.optim.SGD(model.parameters(), rate))\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    (two,) = race(f"{tmp_path / 'repeating_stream.py'}:job", Lane(num_workers=2))
+    (two,) = compare(f"{tmp_path / 'repeating_stream.py'}:job", LoaderSettings(num_workers=2))
     assert two.repeats_samples
 
 

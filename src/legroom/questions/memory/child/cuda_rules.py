@@ -93,11 +93,11 @@ def attention(
     return Attention.apply(q, k, v, attn_mask, is_causal, scale)  # type: ignore[no-untyped-call]
 
 
-def dropout(tensor: torch.Tensor, rate: float, train: bool) -> torch.Tensor:
+def dropout(tensor: torch.Tensor, probability: float, train: bool) -> torch.Tensor:
     """CUDA's fused dropout keeps a mask of one byte an element; the CPU keeps a mask of the input's type."""
-    if not train or rate == 0 or tensor.numel() == 0:
+    if not train or probability == 0 or tensor.numel() == 0:
         return tensor
-    return torch.native_dropout(tensor, rate, True)[0] if rate < 1 else tensor * 0.0
+    return torch.native_dropout(tensor, probability, True)[0] if probability < 1 else tensor * 0.0
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:

@@ -51,7 +51,7 @@ def kernel_events(profile: torch.profiler.profile) -> Any:
 
 def below_autograd() -> AbstractContextManager[Any]:
     """Within, operators run as torch itself has them, whatever was registered for autograd."""
-    return torch._C._AutoDispatchBelowAutograd()  # type: ignore[no-any-return]
+    return torch._C._AutoDispatchBelowAutograd()
 
 
 def operators_with(dispatch_key: str) -> set[str]:
@@ -67,7 +67,7 @@ def schema_of(operator: Any) -> Any:
 
 def unregister(library: torch.library.Library) -> None:
     """Take back what was registered with the library."""
-    library._destroy()
+    library._destroy()  # type: ignore[no-untyped-call]
 
 
 def storage_key(storage: Any) -> int:

@@ -45,11 +45,12 @@ def prove(
 
 def prove_accumulation(session: Session, question: MemoryQuestion) -> None:
     """Prove the micro-batch of the batch asked for: with gradients held between passes, less fits than without."""
-    assert question.effective_batch is not None
+    wanted = question.effective_batch
+    assert wanted is not None
     proved, _ = gather(session.records, question).proved()
     question, largest = replace(question, allocator=proved.allocator), proved.batch_size
     for _ in range(MAX_PROOFS):
-        size, passes = split_batch(question.effective_batch, largest)
+        size, passes = split_batch(wanted, largest)
         if passes == 1:
             return
         session.progress(f"proving {passes} passes of {size:,}", 0.9)

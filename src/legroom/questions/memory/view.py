@@ -47,7 +47,7 @@ def _summary(answer: MemoryAnswer) -> str:
     if answer.estimate:
         low, high = answer.range
         return f"A batch of about {answer.max_batch_size:,} ({low:,} to {high:,}) should fit {place}; not proved."
-    if answer.rule == "legroom" and not answer.verified:
+    if not answer.verified:
         return f"A batch of {answer.max_batch_size:,} ran in {place}, but took more with every step; not proved."
     return f"A batch of {answer.max_batch_size:,} fits {place}, proved by training steps in a fresh process."
 

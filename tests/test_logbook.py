@@ -47,6 +47,15 @@ def test_a_new_run_measures_anew_but_keeps_the_old_records(tmp_path):
     assert [entry.result for entry in read_records(tmp_path, "memory").entries] == [RESULT]
 
 
+def test_a_run_that_noted_its_question_is_one_run(tmp_path):
+    logbook = open_logbook(tmp_path, HEAD, resume=False)
+    logbook.record(REQUEST, RESULT, 1.5)
+    logbook.ask(REQUEST)
+    logbook.close()
+    assert recall(tmp_path) == (RESULT, [])
+    assert read_records(tmp_path, "memory").head.question["batch_size"] == 8
+
+
 def test_questions_asked_together_use_each_others_records_and_nobody_elses(tmp_path):
     write_one(tmp_path)
     together = dataclasses.replace(HEAD, together="a")

@@ -167,20 +167,21 @@ def _last(entries: list[Entry], run: str) -> str:
 
 
 def read_lines(path: Path) -> tuple[list[RunStarted], list[Entry], int]:
-    """Heads, entries and the number of lines that are neither."""
-    heads: list[RunStarted] = []
+    """The last head of each run, entries, and the number of lines that are neither."""
+    heads: dict[str, RunStarted] = {}
     entries: list[Entry] = []
     num_bad = 0
     for line in _lines(path):
         try:
             data = json.loads(line)
             if "head" in data:
-                heads.append(_head_reader().validate_python(data["head"]))
+                head = _head_reader().validate_python(data["head"])
+                heads[head.run] = head
             else:
                 entries.append(_entry(data["entry"]))
         except (ValueError, KeyError, TypeError, StopIteration):
             num_bad += 1
-    return heads, entries, num_bad
+    return list(heads.values()), entries, num_bad
 
 
 def _entry(data: Mapping[str, Any]) -> Entry:

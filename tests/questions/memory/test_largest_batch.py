@@ -6,6 +6,7 @@ import pytest
 
 from legroom import api
 from legroom.errors import DoesNotFit
+from legroom.job import Settings
 from legroom.questions.memory.records import StepPeaks
 from legroom.testing import FakeMachine
 
@@ -122,7 +123,7 @@ def test_a_batch_that_fits_needs_one_pass(tmp_path):
 
 
 def test_the_jobs_own_precision_is_the_default(tmp_path):
-    machine = FakeMachine(precision="bf16")
+    machine = FakeMachine(baseline=Settings(precision="bf16"))
     assert ask(machine, tmp_path / "own", 2**32).settings["precision"] == "bf16"
     assert ask(machine, tmp_path / "asked", 2**32, precision="fp32").settings["precision"] == "fp32"
     assert {request.precision for request in machine.asked if isinstance(request, StepPeaks)} == {"bf16", "fp32"}

@@ -113,12 +113,7 @@ def test_a_file_that_is_no_text_is_no_plan(tmp_path):
 
 
 def test_a_plan_for_several_devices_keeps_to_the_one_that_is_trained_on(tmp_path):
-    class TwoDevices(FakeMachine):
-        def _description(self):
-            described = super()._description()
-            return replace(described, baseline={**described.baseline, "num_devices": 2})
-
-    answer = ask_plan(tmp_path, TwoDevices())
+    answer = ask_plan(tmp_path, FakeMachine(baseline=Settings(num_devices=2)))
     assert answer.num_devices == read_plan(Path(answer.plan_path)).settings.num_devices == 1
     assert "the job's own is 2" in item(answer, "num_devices").because
 
@@ -257,11 +252,7 @@ def test_passes_are_proved_with_the_gradients_that_are_held_between_them(tmp_pat
 
 
 def test_a_job_with_its_own_step_is_not_told_to_accumulate(tmp_path):
-    class OwnStep(FakeMachine):
-        def _description(self):
-            return replace(super()._description(), own_step=True)
-
-    answer = ask_plan(tmp_path, OwnStep(bytes_per_sample=40e6), memory="1GB")
+    answer = ask_plan(tmp_path, FakeMachine(bytes_per_sample=40e6, own_step=True), memory="1GB")
     assert (answer.batch_size, answer.accumulation_steps) == (item(answer, "max_batch_size").value, 1)
     assert "its own step" in item(answer, "batch_size").because
 

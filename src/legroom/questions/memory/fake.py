@@ -52,8 +52,9 @@ class FakeMemory:
     num_samples: int | None = 10_000
     largest_loader_batch: int | None = None
     """The most samples that the job's own loader gives; None: it has no loader of its own."""
-    precision: str = "fp32"
-    """Of the job's own settings."""
+    own_step: bool = False
+    baseline: Settings = field(default_factory=Settings)
+    """The job's own settings."""
     seed: int = 0
     _random: random.Random = field(init=False)
 
@@ -166,11 +167,11 @@ class FakeMemory:
             sample_bytes=(smallest, smallest, largest),
             num_scanned=64,
             uneven=self.typical_share < 1.0,
-            own_step=False,
+            own_step=self.own_step,
             own_loader=self.largest_loader_batch is not None,
             widest_batch=self.largest_loader_batch,
             has_score=False,
-            baseline=asdict(Settings(precision=self.precision)),
+            baseline=asdict(self.baseline),
             torch_version="planted",
         )
 

@@ -223,21 +223,20 @@ QUESTION = LoadingQuestion
 
 def default_question(records: "Records") -> LoadingQuestion:
     """What a logbook from before that was written down must have asked; its host held at least what ran."""
-    compared = [entry for entry in records.entries if isinstance(entry.request, CompareLoaders)]
-    own = [entry for entry in compared if entry.run == records.head.run] or compared
-    if not own:
-        raise NothingMeasured(
-            "The logbook holds no comparison of loaders. Run legroom loading with the same --out first"
-        )
-    last, cores = own[-1].request, re.search(r"(\d+) cores", records.head.machine)
-    held = [one.held_bytes for entry in compared for one in entry.result.lanes]
-    by_thesis = any(entry.request.num_batches is not None for entry in own)
+    every = records.entries
+    compared = [(one.run, one.request, one.result) for one in every if isinstance(one.request, CompareLoaders)]
+    if not compared:
+        raise NothingMeasured("The logbook compares no loaders. Run legroom loading with the same --out first")
+    own = [one for one in compared if one[0] == records.head.run] or compared
+    asked = [request for _, request, _ in own]
+    last, cores = asked[-1], re.search(r"(\d+) cores", records.head.machine)
+    by_thesis = any(request.num_batches is not None for request in asked)
     return LoadingQuestion(
         device=last.device,
         batch_size=last.batch_size,
         precision=last.precision,
         num_cores=int(cores[1]) if cores else 1,
-        available_bytes=max(held),
+        available_bytes=max(one.held_bytes for *_, result in compared for one in result.lanes),
         rule="thesis" if by_thesis else "legroom",
         largest_batch=last.batch_size if by_thesis else None,
         seed=last.seed,

@@ -44,8 +44,8 @@ def timed_knee(points: Sequence[StepTime], own: Collection[int], share: float) -
     values, deviations = smoothed(worth)
     fast = [place for place, point in enumerate(worth) if point.samples_per_second >= least]
     if not fast:  # only a size beside a power of two is fast
-        knee = max(points, key=lambda point: point.samples_per_second).batch_size
-        return knee, (knee, knee)
+        fastest = max(points, key=lambda point: point.samples_per_second).batch_size
+        return fastest, (fastest, fastest)
     best = max(fast, key=lambda place: values[place])
     low, knee, high = (
         worth[next((place for place in fast if values[place] - sure * deviations[place] >= math.log(share)), best)]

@@ -108,7 +108,7 @@ def test_every_request_has_a_function_in_a_child_one_fake_and_a_line_in_the_docs
     [
         "import legroom, legroom.api",
         "import legroom.testing, legroom.reports.page",
-        "from legroom.cli import app; from typer.testing import CliRunner; CliRunner().invoke(app, ['--help'])",
+        "from legroom.cli.app import app; from typer.testing import CliRunner; CliRunner().invoke(app, ['--help'])",
         "import legroom.api as a; a.jobs(); from legroom.questions.plan.ask import foresee; foresee('digits')",
     ],
 )

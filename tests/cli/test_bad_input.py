@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from legroom.cli import app
+from legroom.cli.app import app
 from legroom.cli.common import speaking
 
 JOBS = Path(__file__).parents[1] / "jobs"

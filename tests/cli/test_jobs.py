@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from legroom.cli import app
+from legroom.cli.app import app
 
 
 def test_the_json_carries_parameters_and_data(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from legroom import api
-from legroom.cli import app
+from legroom.cli.app import app
 from legroom.errors import UsageError
 from legroom.questions.memory import ask
 from legroom.reports.numbers import quantity
@@ -96,7 +96,7 @@ def test_report_writes_the_same_page_without_torch(folder):
     before = (folder / "report.html").read_bytes()
     (folder / "report.html").unlink()
     code = (
-        "import sys; from legroom.cli import app; from typer.testing import CliRunner\n"
+        "import sys; from legroom.cli.app import app; from typer.testing import CliRunner\n"
         "ran = CliRunner().invoke(app, ['report', sys.argv[1]])\n"
         "print(ran.exit_code, ran.output.startswith('Wrote'), 'torch' in sys.modules)"
     )
@@ -107,7 +107,7 @@ def test_report_writes_the_same_page_without_torch(folder):
 
 def test_help_imports_neither_plotting_nor_templates():
     code = (
-        "import sys; from legroom.cli import app; from typer.testing import CliRunner\n"
+        "import sys; from legroom.cli.app import app; from typer.testing import CliRunner\n"
         "CliRunner().invoke(app, ['--help']); print({'plotly', 'jinja2', 'pydantic'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -19,7 +19,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from legroom import api
-from legroom.cli import app
+from legroom.cli.app import app
 from legroom.errors import UsageError
 from legroom.questions.train.view import print_train
 from legroom.testing import FakeMachine, FakeRuns

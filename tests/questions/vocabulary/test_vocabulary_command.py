@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from legroom.cli import app
+from legroom.cli.app import app
 
 TEXT = "the cat saw the dog\nthe dog\nemu\n"
 

@@ -1,0 +1,73 @@
+"""All commands: one for each question, `legroom report` and `legroom jobs`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from legroom.cli import common, options
+from legroom.cli.commands import command_of
+from legroom.questions import QUESTIONS
+
+app = typer.Typer(
+    name="legroom",
+    help="Finds the room a PyTorch training run has: measured, explained, proved.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from legroom import __version__
+
+        typer.echo(f"legroom {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Finds the room a PyTorch training run has: measured, explained, proved."""
+
+
+for name in QUESTIONS:
+    app.command(name=name)(command_of(name))
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that a legroom command wrote with --out.")],
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Write report.html anew from a saved folder. Measures nothing; --json prints all that the page shows."""
+    with common.speaking(json=json, debug=debug, resumes=False):
+        from legroom import api
+
+        page, path = api.report(folder)
+        if json:
+            common.print_json({"report": str(path), **asdict(page)})
+        common.print_written(path, json=json, quiet=quiet)
+
+
+@app.command()
+def jobs(data: options.Data = None, json: options.Json = False, debug: options.Debug = False) -> None:
+    """Which jobs are built in: their options, number of parameters, and data."""
+    with common.speaking(json=json, debug=debug, resumes=False):
+        from legroom import api
+
+        common.check_data(data)
+        workloads = api.jobs(data)
+        if json:
+            common.print_json({"jobs": [asdict(workload) for workload in workloads]})
+            return
+        from legroom.reports.terminal import PlainConsole, print_jobs
+
+        print_jobs(PlainConsole(), workloads)

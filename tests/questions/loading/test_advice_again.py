@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from legroom.errors import JobRaised
 from legroom.session import advise_again
 from legroom.testing import FakeLoaders
 
@@ -43,10 +44,20 @@ def test_an_earlier_run_in_the_folder_does_not_tell(ask, tmp_path):
     assert advise_again(tmp_path, "loading") == answer
 
 
+class Raises(FakeLoaders):
+    """A job that raises an error once loader and step run together."""
+
+    def compare(self, request):
+        if request.what == "together":
+            raise JobRaised("planted")
+        return super().compare(request)
+
+
 def test_what_a_resumed_run_recalled_is_in_it(ask, tmp_path):
-    ask(FakeLoaders(**NOISY), device="cuda")
-    answer = ask(FakeLoaders(**NOISY), device="cuda", num_devices=2, resume=True)
-    assert advise_again(tmp_path, "loading").points == answer.points
+    with pytest.raises(JobRaised, match="--resume goes on"):
+        ask(Raises(**NOISY), device="cuda")
+    answer = ask(FakeLoaders(**NOISY, seed=1), device="cuda", resume=True)
+    assert advise_again(tmp_path, "loading") == answer
 
 
 @pytest.mark.parametrize(

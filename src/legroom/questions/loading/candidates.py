@@ -132,25 +132,29 @@ def _variants(seen: Evidence) -> list[LoaderSettings]:
 def nearer_the_edge(seen: Evidence) -> LoaderSettings | None:
     """Workers between those that scale and those that do not; None where these promise little."""
     chosen, law = seen.chosen.num_workers, seen.law
-    if law is None or _is_fed(seen):
+    if law is None or seen.repeats_samples or _is_fed(seen):
         return None
     fewest = min((num for num in seen.by_count if num), default=0)
     if fewest > 1 and _can_reach(seen, max(seen.ranked.values()), fewest // 2):
         return replace(seen.chosen, num_workers=fewest // 2)  # all that ran may lie beyond the edge
-    edge, reached = _edge(seen), seen.ranked[seen.chosen]
+    above = [num for num in seen.by_count if num > chosen]
+    failed = [one.lane.num_workers for one in seen.failed if one.lane.num_workers > chosen]
+    edge = (seen.falls_at if above else min(failed, default=None)) or 0
     middle = max(chosen + 1, math.isqrt(max(chosen, 1) * edge))
-    each = reached / chosen if chosen else seen.workers[1].samples_per_second
-    is_worth = min(_needed(seen), law.ceiling, middle * each) >= WORTH * reached
-    return replace(seen.chosen, num_workers=middle) if middle < edge and is_worth else None
+    promised = min(_needed(seen), law.ceiling, _promised(seen, middle))
+    is_worth = middle < edge and promised >= WORTH * seen.ranked[seen.chosen]
+    return replace(seen.chosen, num_workers=middle) if is_worth else None
 
 
-def _edge(seen: Evidence) -> int:
-    """The next more workers than the choice that fall off a cliff or cannot run; 0 where none do."""
+def _promised(seen: Evidence, num_workers: int) -> float:
+    """Samples per second of workers that add as much as the chosen ones; by the law, where that explains a fall.
+
+    One worker is a point of every law, which explains any fall after it.
+    """
     chosen = seen.chosen.num_workers
-    above = min((num for num in seen.by_count if num > chosen), default=0)
-    failed = min((one.lane.num_workers for one in seen.failed if one.lane.num_workers > chosen), default=0)
-    # One worker alone is a point of every law, which so explains any fall after it.
-    return failed if not above else above if chosen == 1 else seen.cliff or 0
+    if chosen > 1 and seen.falls_at and not seen.cliff:
+        return seen.law_with_step(MOST_WORKERS).samples_per_second(num_workers)
+    return num_workers * (seen.ranked[seen.chosen] / chosen if chosen else seen.workers[1].samples_per_second)
 
 
 def threads_left_alone(seen: Evidence) -> tuple[LoaderSettings, ...]:

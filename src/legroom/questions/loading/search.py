@@ -10,10 +10,16 @@ from legroom.questions.loading.candidates import (
     threads_left_alone,
 )
 from legroom.questions.loading.evidence import Evidence, read_evidence
-from legroom.questions.loading.records import ComparedLoaders, CompareLoaders, LoaderSettings, LoadingQuestion, What
+from legroom.questions.loading.records import (
+    INLINE,
+    ComparedLoaders,
+    CompareLoaders,
+    LoaderSettings,
+    LoadingQuestion,
+    What,
+)
 from legroom.session import Session
 
-INLINE = LoaderSettings(num_workers=0)
 MOST_EXTENSIONS = 4
 MOST_HALVINGS = 6
 MANY_WORKERS = 4

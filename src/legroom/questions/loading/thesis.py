@@ -8,8 +8,8 @@ from legroom.laws.thesis import SIZES
 from legroom.logbook import Records
 from legroom.questions.base import Recommendation
 from legroom.questions.loading.answer import LoadingAnswer
-from legroom.questions.loading.records import CompareLoaders, LoaderSettings, LoadingQuestion
-from legroom.questions.loading.search import INLINE, ask_comparison
+from legroom.questions.loading.records import INLINE, CompareLoaders, LoaderSettings, LoadingQuestion
+from legroom.questions.loading.search import ask_comparison
 from legroom.session import Session
 from legroom.units import format_bytes
 

@@ -62,9 +62,11 @@ def loading_rows(answer: LoadingAnswer) -> Iterable[Row]:
     if answer.num_workers:
         pinned = "" if answer.device == "cpu" else ", pinned memory" if answer.pin_memory else ", memory not pinned"
         yield "batches ahead", f"{answer.prefetch_factor} a worker", f"persistent workers{pinned}"
-    yield "bound by", answer.bound_by, ", ".join(f"{name} {share:.0%}" for name, share in _by_size(answer))
+    largest_first = sorted(answer.shares.items(), key=lambda item: -item[1])
+    yield "bound by", answer.bound_by, ", ".join(f"{name} {share:.0%}" for name, share in largest_first)
     parts = answer.batch_seconds
-    yield "a batch takes", _seconds(parts["step"]), f"on the device alone{_copy(parts)}"
+    copy = f", {_seconds(parts['copy'])} more to copy" if parts["copy"] else ""
+    yield "a batch takes", _seconds(parts["step"]), f"on the device alone{copy}"
     if "preparation" in parts:
         transfer = f"; a worker {_seconds(parts['one_worker'])} with handing it over" if "one_worker" in parts else ""
         yield "to prepare it", _seconds(parts["preparation"]), f"without workers{transfer}"
@@ -88,14 +90,6 @@ def _allowed(answer: LoadingAnswer) -> Row:
         )
     table = ", ".join(f"{row['max_workers']} at {row['batch_size']:,}" for row in answer.workers_by_memory[1:])
     return "memory allows", f"{answer.max_workers_by_memory} workers", f"by batch: {table}"
-
-
-def _by_size(answer: LoadingAnswer) -> list[tuple[str, float]]:
-    return sorted(answer.shares.items(), key=lambda item: -item[1])
-
-
-def _copy(parts: dict[str, float]) -> str:
-    return f", {_seconds(parts['copy'])} more to copy" if parts["copy"] else ""
 
 
 def _seconds(seconds: float) -> str:

@@ -5,7 +5,6 @@ import ctypes
 import mmap
 import os
 import re
-import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -49,19 +48,12 @@ def held_files() -> set[str]:
 
 def data_files(paths: Iterable[str]) -> list[str]:
     """Those of the paths that are regular files of data: no program, library or module."""
-    return sorted(path for path in set(paths) if not _is_program(path) and _is_regular(path))
+    return sorted(path for path in set(paths) if not _is_program(path) and os.path.isfile(path))
 
 
 def _is_program(path: str) -> bool:
     places = (sys.prefix, sys.base_prefix, "/usr/lib", "/lib", "/proc", "/sys", "/dev")
     return path.startswith(places) or Path(path).suffix in (".py", ".pyc", ".so") or ".so." in path
-
-
-def _is_regular(path: str) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)
-    except OSError:
-        return False
 
 
 def drop_from_cache(paths: Iterable[str]) -> None:

@@ -13,12 +13,11 @@ from legroom.child.built_job import BuiltJob
 from legroom.clock import Clock
 from legroom.job import Batch
 from legroom.questions.loading.child.open_loader import OpenLoader
-from legroom.questions.loading.records import CompareLoaders, LoaderSettings, LoaderThroughput
+from legroom.questions.loading.records import INLINE, CompareLoaders, LoaderThroughput
 from legroom.training.data.batch import move, num_bytes, num_rows
 
 NUM_KEPT = 4
 KEPT_BYTES = 2**28
-INLINE = LoaderSettings(num_workers=0)
 
 
 def time_step(request: CompareLoaders, built: BuiltJob, clock: Clock) -> LoaderThroughput:
@@ -37,15 +36,15 @@ def time_step(request: CompareLoaders, built: BuiltJob, clock: Clock) -> LoaderT
     for _ in range(request.num_rounds):
         built.beat("step")
         windows.append(_step_window(request, step, endless, device, clock))
-    seconds = [spent / count for spent, count, _ in windows]
+    seconds, num_batches = [spent / count for spent, count, _ in windows], sum(count for _, count, _ in windows)
     median = statistics.median(seconds)
     return LoaderThroughput(
         lane=INLINE,
         batch_seconds=seconds,
         median_seconds=median,
         spread=(max(seconds) - min(seconds)) / median,
-        num_batches=sum(count for _, count, _ in windows),
-        main_cpu_seconds=sum(cpu for *_, cpu in windows) / sum(count for _, count, _ in windows),
+        num_batches=num_batches,
+        main_cpu_seconds=sum(cpu for *_, cpu in windows) / num_batches,
         samples_per_batch=statistics.mean(num_rows(batch) for batch in batches),
         batch_bytes=max(num_bytes(batch) for batch in batches),
         start_seconds=start_seconds,
@@ -57,7 +56,7 @@ def _step_window(
     request: CompareLoaders, step: Any, batches: Iterator[Batch], device: torch.device, clock: Clock
 ) -> tuple[float, int, float]:
     """(seconds, steps, core seconds) of one turn; waiting for a GPU takes a core too, which is not counted."""
-    _finish(device)
+    finish(device)
     started, count, cpu = clock(), 0, 0.0
     window = request.window_seconds if request.num_batches is None else 0.0
     while count < (request.num_batches or 2) or clock() - started < window:
@@ -67,7 +66,7 @@ def _step_window(
         count += 1
         if count % 8 == 0:
             float(loss)  # a CPU-GPU sync point: without it the queue of steps would outrun the clock
-    _finish(device)
+    finish(device)
     return clock() - started, count, cpu
 
 
@@ -89,14 +88,15 @@ def _copy_seconds(batches: list[Batch], device: torch.device, clock: Clock) -> f
         return 0.0
     seconds = []
     for batch in batches * 3:
-        _finish(device)
+        finish(device)
         started = clock()
         move(batch, device)
-        _finish(device)
+        finish(device)
         seconds.append(clock() - started)
     return statistics.median(seconds)
 
 
-def _finish(device: torch.device) -> None:
+def finish(device: torch.device) -> None:
+    """Wait for what was launched on a GPU."""
     if device.type == "cuda":
         torch.cuda.synchronize()

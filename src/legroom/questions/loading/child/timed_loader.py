@@ -5,12 +5,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from legroom.job import Batch
 from legroom.questions.loading.child.failures import workers_cpu
 from legroom.questions.loading.child.open_loader import OpenLoader
 from legroom.questions.loading.child.room import worker_memory
+from legroom.questions.loading.child.step_alone import finish
 from legroom.questions.loading.records import LoaderThroughput
 from legroom.training.data.batch import num_rows
 
@@ -46,7 +45,7 @@ class TimedLoader:
             self.turn_seconds += self.clock() - began
 
     def _time_turn(self, seconds: float, num_batches: int | None) -> None:
-        self._finish_device()
+        finish(self.loader.device)
         main, thread, workers = time.process_time(), time.thread_time(), workers_cpu(self.loader.processes)
         started = self.clock()
         count, waited = 0, 0.0
@@ -57,7 +56,7 @@ class TimedLoader:
             self.rows.append(num_rows(batch))
             self.consume(batch)
             count += 1
-        self._finish_device()
+        finish(self.loader.device)
         self.loader.has_run = True
         self.seconds.append((self.clock() - started) / count)
         self.num_batches += count
@@ -78,10 +77,6 @@ class TimedLoader:
         is_short = 0 < epoch * elapsed <= SHORT_EPOCHS * window * count
         # Workers finish in step with each other: only whole rounds of them are counted.
         return count % (epoch if is_short else max(1, len(self.loader.processes))) == 0
-
-    def _finish_device(self) -> None:
-        if self.loader.device.type == "cuda":
-            torch.cuda.synchronize()
 
     def throughput(self) -> LoaderThroughput:
         """All turns so far."""

@@ -13,7 +13,7 @@ from legroom.training import schedules
 from legroom.training.schedule_text import KEYS, SCHEDULES, check_schedule, make_schedule
 
 BEGIN_AT_THE_PEAK = ("constant", "polynomial-after-warmup", "linear", "cosine")
-SHARE = ("end", "rise", "start")
+SHARE = ("end", "rise", "start", "cooldown")
 
 
 def a_text(rng: random.Random, name: str) -> str:
@@ -21,7 +21,7 @@ def a_text(rng: random.Random, name: str) -> str:
     epochs = "+".join(f"{epoch:.2f}" for epoch in sorted(rng.sample([0.5 * n for n in range(1, 40)], 3)))
     words = {"epochs": epochs, "factor": f"{rng.uniform(0.05, 1):.3f}"}
     words |= {key: f"{rng.uniform(0.1, 4):.3f}" for key in ("power", "every", "after")}
-    words |= {key: f"{rng.uniform(0, 1):.3f}" for key in SHARE}
+    words |= {key: f"{rng.uniform(0, 1):.3f}" for key in SHARE} | {"shape": rng.choice(["linear", "sqrt"])}
     given = [f"{key}={words[key]}" for key in KEYS[name] if key in ("epochs", "factor") or rng.random() < 0.7]
     return name + (":" + ",".join(given) if given else "")
 
@@ -71,7 +71,7 @@ def test_the_rate_is_continuous_where_warmup_ends(name, seed):
     assert rate(1000) - rate(999) == pytest.approx(1 / 1000)
 
 
-@pytest.mark.parametrize("name", ["polynomial", "polynomial-after-warmup", "linear", "cosine"])
+@pytest.mark.parametrize("name", ["polynomial", "polynomial-after-warmup", "linear", "cosine", "stable"])
 @pytest.mark.parametrize("num_warmup", [0, 30, 99])
 def test_the_rate_reaches_zero_when_the_run_ends_and_not_before(name, num_warmup):
     rate = make_schedule(name, num_steps=100, steps_per_epoch=10, warmup_steps=num_warmup)
@@ -89,7 +89,7 @@ def test_the_peak_multiplies_every_rate(seed):
         assert scaled(step) == pytest.approx(peak * one(step))
 
 
-@pytest.mark.parametrize("name", ["multistep", "polynomial", "exponential"])
+@pytest.mark.parametrize("name", ["multistep", "polynomial", "stable", "exponential"])
 @pytest.mark.parametrize("seed", range(10))
 def test_a_whole_run_schedule_is_the_same_after_any_warmup(name, seed):
     rng = random.Random(seed)
@@ -127,6 +127,24 @@ def test_boundaries_in_parts_of_an_epoch_survive_rounding():
 def test_boundaries_beyond_any_run_leave_the_peak():
     for text in ("multistep:epochs=1e308", "exponential:factor=0.5,after=1e300,every=1e-300"):
         assert make_schedule(text, num_steps=10, steps_per_epoch=1000)(9) == 1.0
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5])
+@pytest.mark.parametrize("cooldown", [0.0, 0.1, 0.2, 1.0])
+def test_a_stable_rate_is_the_peak_until_its_cooldown_and_falls_to_zero_in_it(cooldown, power):
+    rate = schedules.stable(200, 3.0, cooldown=cooldown, power=power)
+    start = round((1 - cooldown) * 200)
+    assert {rate(step) for step in range(start + 1)} == {3.0}
+    falling = [rate(step) for step in range(start, 201)]
+    assert all(high > low for high, low in pairwise(falling))
+    if cooldown:
+        assert rate(200) == rate(500) == 0.0
+        assert rate(start + (200 - start) // 4) == pytest.approx(3.0 * (1 - 0.25**power))
+
+
+def test_the_part_before_the_cooldown_is_the_same_in_runs_of_all_lengths():
+    rates = [make_schedule("stable", num_steps=num, steps_per_epoch=10, warmup_steps=20) for num in (100, 1000)]
+    assert [rates[0](step) for step in range(81)] == [rates[1](step) for step in range(81)]
 
 
 def test_uneven_epochs_do_not_drift():
@@ -210,6 +228,9 @@ def test_one_cycle_holds_in_the_shortest_runs(num_steps):
         ("exponential:factor=0.5,every=0", "every must be a number above 0"),
         ("exponential:factor=0.5,after=-1", "after must be a number above 0"),
         ("one-cycle:rise=1.5", "rise must be a number from 0 to 1"),
+        ("stable:cooldown=1.5", "cooldown must be a number from 0 to 1"),
+        ("stable:shape=cubic", "shape must be linear or sqrt"),
+        ("stable:shape=0.5", "shape must be linear or sqrt"),
         ("cosine:end=ten", "end must be a number from 0 to 1"),
     ],
 )
@@ -259,6 +280,8 @@ def test_one_cycle_refuses_a_second_warmup():
         lambda: schedules.exponential(1.0, 0.5, every=0),
         lambda: schedules.exponential(1.0, -0.5, every=1),
         lambda: schedules.one_cycle(5, 1.0, rise=2.0),
+        lambda: schedules.stable(5, 1.0, cooldown=2.0),
+        lambda: schedules.stable(5, 1.0, power=-1.0),
         lambda: schedules.join([schedules.constant(1.0)], at=[3]),
         lambda: schedules.join([schedules.constant(1.0)] * 3, at=[5, 3]),
         lambda: schedules.join([], at=[]),

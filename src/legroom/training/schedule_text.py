@@ -10,7 +10,8 @@ from legroom.training import schedules
 from legroom.training.schedules import Schedule
 
 SCHEDULES = (
-    "constant", "multistep", "polynomial", "polynomial-after-warmup", "linear", "cosine", "exponential", "one-cycle",
+    "constant", "multistep", "polynomial", "polynomial-after-warmup", "linear", "cosine", "stable",
+    "exponential", "one-cycle",
 )  # fmt: skip
 
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -20,9 +21,12 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "polynomial-after-warmup": ("power",),
     "linear": ("end",),
     "cosine": ("end",),
+    "stable": ("cooldown", "shape"),
     "exponential": ("factor", "every", "after"),
     "one-cycle": ("rise", "start", "end"),
 }
+SHAPES = {"linear": 1.0, "sqrt": 0.5}
+"""Powers of a cooldown, by their names."""
 REQUIRED = {"multistep": "epochs", "exponential": "factor"}
 
 Numbers = tuple[float, ...]
@@ -37,9 +41,10 @@ KINDS: Mapping[str, tuple[str, Callable[[Numbers], bool]]] = {
         ("a number above 0", lambda numbers: len(numbers) == 1 and 0 < numbers[0] < math.inf),
     ),
     **dict.fromkeys(
-        ("rise", "start", "end"),
+        ("rise", "start", "end", "cooldown"),
         ("a number from 0 to 1", lambda numbers: len(numbers) == 1 and 0 <= numbers[0] <= 1),
     ),
+    "shape": (" or ".join(SHAPES), lambda numbers: numbers[0] in SHAPES.values()),
 }
 """What each key must be, in words and as a test."""
 
@@ -67,9 +72,13 @@ def make_schedule(
 ) -> Schedule:
     """The schedule of a run: a warm-up from the share `warmup_start` of the peak, then what the text says.
 
-    `multistep`, `polynomial` and `exponential` count from step 0, warm-up included; `polynomial-after-warmup`, `linear`
-    and `cosine` begin at the peak when warm-up ends. A warm-up longer than the run is cut off by its end: the rate
-    never reaches the peak. `one-cycle` brings its own climb and refuses another.
+    `multistep`, `polynomial`, `stable` and `exponential` count from step 0, warm-up included;
+    `polynomial-after-warmup`, `linear` and `cosine` begin at the peak when warm-up ends. A warm-up longer than the run
+    is cut off by its end: the rate never reaches the peak. `one-cycle` brings its own climb and refuses another.
+
+    >>> rate = make_schedule("stable:cooldown=0.2,shape=sqrt", num_steps=100, steps_per_epoch=10, warmup_steps=10)
+    >>> [round(rate(step), 2) for step in (0, 5, 10, 80, 85, 99)]
+    [0.0, 0.5, 1.0, 1.0, 0.5, 0.03]
 
     You et al., Large-Batch Training for LSTM and Beyond (2018): batches of 32K, 90 epochs of 39 updates, 10 of them
     warm-up, power 2. By its formula the rate falls to (1 - 10/90)^2 = 0.79 of the peak when warm-up ends:
@@ -121,6 +130,9 @@ def _after_warmup(
             return schedules.linear(num_left, peak, value("end", 0.0) * peak)
         case "cosine":
             return schedules.cosine(num_left, peak, value("end", 0.0) * peak)
+        case "stable":
+            falls = schedules.stable(num_steps, peak, value("cooldown", 0.2), value("shape", 1.0))
+            return schedules.skip(falls, warmup_steps)
         case "exponential":
             every = value("every", 1.0)
             after = value("after", every)
@@ -148,7 +160,7 @@ def read_schedule(text: str) -> tuple[str, dict[str, Numbers]]:
         if key in values:
             raise UsageError(f"Schedule {text!r} gives {key} twice; give it once")
         wanted, fits = KINDS[key]
-        values[key] = _numbers(number)
+        values[key] = (SHAPES.get(number, math.nan),) if key == "shape" else _numbers(number)
         if not fits(values[key]):
             raise UsageError(f"Schedule {text!r} has {key}{equals}{number}; {key} must be {wanted}")
     needed = REQUIRED.get(name)

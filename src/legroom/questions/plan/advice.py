@@ -1,18 +1,17 @@
 """Joins the answers to all questions into one plan, by what was measured and no more."""
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from legroom.job import Settings
-from legroom.job_address import JobAddress
-from legroom.plan_file import Plan
-from legroom.questions.base import Answer, Recommendation
+from legroom.logbook import Records
+from legroom.questions.base import Recommendation
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import rate_note, recommend_batch
-from legroom.questions.speed.answer import SpeedAnswer
+from legroom.questions.plan.records import PlanQuestion
 
 UNMEASURED = {
     "num_workers": "how fast samples are loaded",
@@ -29,39 +28,38 @@ UNMEASURED = {
 MORE_DEVICES = "what more devices would give"
 
 
-def combine(
-    address: JobAddress,
-    memory: MemoryAnswer,
-    *,
-    speed: SpeedAnswer | None = None,
-    loading: Sequence[LoadingAnswer] = (),
-    notes: Sequence[str] = (),
-    own_step: bool = False,
-    goal: str = "time",
-) -> Plan:
+def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
     """The plan that the answers give; what nothing was measured for stays as the user has it."""
+    memory, speed = question.memory, question.speed
     baseline = replace(Settings(**memory.baseline), precision=memory.settings["precision"])
-    batch = recommend_batch(baseline, memory, speed, own_step=own_step)
-    found = [*batch, *_recommend_workers(loading, batch[0].value)]
+    batch = recommend_batch(baseline, memory, speed, own_step=records.description().own_step)
+    found = [*batch, *_recommend_workers(question.loading, batch[0].value)]
     settings = replace(baseline, num_devices=1, **{item.name: item.value for item in found})
     kept = {name: why for name, why in UNMEASURED.items() if name not in {item.name for item in found}}
-    return Plan(
-        job=address.text,
-        options=address.options,
+    names = {item.name for item in fields(PlanAnswer)}
+    return PlanAnswer(
+        job=records.head.job,
         machine=memory.machine,
-        goal=goal,
-        settings=settings,
+        seconds=records.seconds(),
+        notes=[*question.notes, *rate_note(baseline, settings), *memory.notes],
+        not_measured=[*memory.not_measured, *dict.fromkeys(kept.values()), MORE_DEVICES],
         recommendations=[
             *found,
             *memory.recommendations,
             *_recommend_evaluation(memory),
             *_recommend_allocator(memory),
             *([item for item in speed.recommendations if item.name == "environment"] if speed else []),
-            *(_keep(name, getattr(baseline, name), question) for name, question in kept.items()),
+            *(_keep(name, getattr(baseline, name), why) for name, why in kept.items()),
             _one_device(baseline),
         ],
-        notes=[*notes, *rate_note(baseline, settings), *memory.notes],
-        not_measured=[*memory.not_measured, *dict.fromkeys(kept.values()), MORE_DEVICES],
+        goal=question.goal,
+        num_steps=None,
+        predicted_seconds=None,
+        predicted_range=None,
+        baseline_seconds=None,
+        settings=asdict(settings),
+        plan_path=question.path,
+        **{name: value for name, value in asdict(settings).items() if name in names},
     )
 
 
@@ -118,25 +116,3 @@ def split_recommendations(answer: PlanAnswer) -> tuple[list[Recommendation], lis
     """What was found, and what stays as the job has it because nothing was measured for it."""
     kept = [item for item in answer.recommendations if not item.evidence]
     return [item for item in answer.recommendations if item not in kept], kept
-
-
-def answer_of(plan: Plan, *, seconds: float, path: str) -> PlanAnswer:
-    """The plan as an answer like all others."""
-    names = {item.name for item in fields(PlanAnswer)} - {item.name for item in fields(Answer)}
-    chosen = {item.name: getattr(plan.settings, item.name) for item in fields(Settings)}
-    return PlanAnswer(
-        job=plan.job,
-        machine=plan.machine,
-        seconds=seconds,
-        notes=plan.notes,
-        not_measured=plan.not_measured,
-        recommendations=plan.recommendations,
-        goal=plan.goal,
-        num_steps=None,
-        predicted_seconds=None,
-        predicted_range=None,
-        baseline_seconds=None,
-        settings=chosen,
-        plan_path=path,
-        **{name: value for name, value in chosen.items() if name in names},
-    )

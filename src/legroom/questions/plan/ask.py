@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from legroom.host.target import choose_target
 from legroom.job import Settings
@@ -11,10 +12,11 @@ from legroom.questions.base import Foreseen
 from legroom.questions.memory.ask import ask_memory, memory_question, open_memory_session
 from legroom.questions.memory.ask import foresee as foresee_memory
 from legroom.questions.memory.records import MemoryQuestion
-from legroom.questions.plan.advice import answer_of, combine
+from legroom.questions.plan.advice import advise
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import needs_passes, worth_proving
 from legroom.questions.plan.known import KnownAnswers, find_known
+from legroom.questions.plan.records import PlanQuestion
 from legroom.session import Run, Session, keep
 
 
@@ -33,11 +35,12 @@ def plan(
     address = address_of(job, options)
     target = choose_target(run.host, device, memory, card)
     with open_memory_session("plan", address, run, target) as session:
-        question = replace(memory_question(session, target, precision, run.seed), up_to_data=True)
-        made = _ask_plan(session, question)
-        path = session.logbook.path.parent / "plan.toml"
-        write_plan(made, path)
-        return keep(session, answer_of(made, seconds=session.records.seconds(), path=str(path)))
+        about = replace(memory_question(session, target, precision, run.seed), up_to_data=True)
+        question = _ask_others(session, about)
+        session.note(question)
+        answer = advise(session.records, question)
+        write_plan(_plan_of(answer, address.options), Path(question.path))
+        return keep(session, answer)
 
 
 def foresee(
@@ -55,24 +58,35 @@ def foresee(
     return replace(foreseen, notes=[*foreseen.notes, note])
 
 
-def _ask_plan(session: Session, question: MemoryQuestion) -> Plan:
-    """The plan from the answers in the folder; memory is asked where none holds, as far as a batch could pay."""
+def _ask_others(session: Session, about: MemoryQuestion) -> PlanQuestion:
+    """Take the answers in the folder; ask memory where none holds, as far as a batch could pay."""
     description = session.records.description()
-    baseline, known = Settings(**description.baseline), KnownAnswers()
-    if question.is_here:
-        known = find_known(session.logbook, question, budget_named=question.budget_named)
+    baseline = Settings(**description.baseline)
+    known = find_known(session.logbook, about) if about.is_here else KnownAnswers()
     worth = worth_proving(baseline.batch_size, known.speed)
-    question = replace(question, most=worth.most)
-    memory = known.memory or ask_memory(session, question)
-    if question.is_here and not description.own_step and needs_passes(baseline, memory, known.speed):
+    about = replace(about, most=worth.most)
+    memory = known.memory or ask_memory(session, about)
+    if about.is_here and not description.own_step and needs_passes(baseline, memory, known.speed):
         whole = baseline.batch_size * baseline.accumulation_steps
-        memory = ask_memory(session, replace(question, effective_batch=whole))
-    notes = [*known.notes, *([] if known.memory else worth.note(memory))]
-    return combine(
-        session.address,
-        memory,
+        memory = ask_memory(session, replace(about, effective_batch=whole))
+    return PlanQuestion(
+        path=str(session.logbook.path.parent / "plan.toml"),
+        memory=memory,
         speed=known.speed,
         loading=known.loading,
-        notes=notes,
-        own_step=description.own_step,
+        notes=[*known.notes, *([] if known.memory else worth.note(memory))],
+    )
+
+
+def _plan_of(answer: PlanAnswer, options: Mapping[str, str]) -> Plan:
+    """The answer as plan.toml has it."""
+    return Plan(
+        job=answer.job,
+        options=options,
+        machine=answer.machine,
+        goal=answer.goal,
+        settings=Settings(**answer.settings),
+        recommendations=answer.recommendations,
+        notes=answer.notes,
+        not_measured=answer.not_measured,
     )

@@ -28,10 +28,10 @@ class KnownAnswers:
     notes: Sequence[str] = ()
 
 
-def find_known(logbook: Logbook, question: MemoryQuestion, *, budget_named: bool) -> KnownAnswers:
+def find_known(logbook: Logbook, question: MemoryQuestion) -> KnownAnswers:
     """What the logbook's folder holds for the question's device, precision and budget."""
     heads, _, _ = read_lines(logbook.path)
-    alike = [saved for saved in _read(logbook.path.parent) if _is_about(saved.answer, question, budget_named)]
+    alike = [saved for saved in _read(logbook.path.parent) if _is_about(saved.answer, question)]
     current = [saved for saved in alike if _is_current(saved, heads, logbook.records.head)]
     answers = [saved.answer for saved in current]
     outdated = sorted({saved.question for saved in alike} - {saved.question for saved in current})
@@ -57,10 +57,10 @@ def _read(folder: Path) -> "list[SavedAnswer]":
         return []
 
 
-def _is_about(answer: Answer, question: MemoryQuestion, budget_named: bool) -> bool:
+def _is_about(answer: Answer, question: MemoryQuestion) -> bool:
     match answer:
         case MemoryAnswer():
-            same = answer.verified and answer.num_devices == 1 and _same_budget(answer, question, budget_named)
+            same = answer.verified and answer.num_devices == 1 and _same_budget(answer, question)
             return same and (answer.device, answer.settings["precision"]) == (question.device, question.precision)
         case SpeedAnswer():
             return (answer.device, answer.precision) == (question.device, question.precision)
@@ -69,10 +69,10 @@ def _is_about(answer: Answer, question: MemoryQuestion, budget_named: bool) -> b
     return False
 
 
-def _same_budget(answer: MemoryAnswer, question: MemoryQuestion, budget_named: bool) -> bool:
+def _same_budget(answer: MemoryAnswer, question: MemoryQuestion) -> bool:
     """Of a budget nobody named it is enough that what was proved still fits what is free now."""
-    if budget_named or answer.budget_named:
-        return budget_named == answer.budget_named and answer.budget_bytes == question.budget_bytes
+    if question.budget_named or answer.budget_named:
+        return question.budget_named == answer.budget_named and answer.budget_bytes == question.budget_bytes
     return answer.peak_bytes <= question.budget_bytes
 
 

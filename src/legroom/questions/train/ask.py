@@ -1,5 +1,6 @@
 """`legroom train`: run the job to its target."""
 
+import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
@@ -12,13 +13,16 @@ from legroom.host.target import choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, JobAddress, address_of
 from legroom.plan_file import Plan, read_plan
-from legroom.questions.train.advice import advise_train
+from legroom.questions.train.advice import advise
 from legroom.questions.train.answer import TrainAnswer
-from legroom.questions.train.words import check_train_words
 from legroom.session import Run, Session, keep, open_session
 from legroom.setting_rules import lacks_to_train
 from legroom.training.records import CHECKPOINT_NAME, Train
 from legroom.training.schedule_text import check_schedule
+
+NOT_WORDS = {"kind", "fresh", "settings", "target", "folder", "resume", "identity", "device", "variables"}
+"""Fields of a Train that are made of other words."""
+RUN_WORDS = ("out", "resume", "timeout", "progress", "engine", "together")
 
 
 def train(
@@ -73,7 +77,7 @@ def train(
         "fused": fused,
     }
     settings = {**(settings or {}), **named}
-    check_train_words(settings, more)
+    _check_words(settings, more)
     run = run or Run()
     address = address_of(job, options)
     more["device"] = choose_target(run.host, device).device
@@ -87,8 +91,32 @@ def train(
         chosen = asdict(Settings(**{**description.baseline, "seed": run.seed, **given}))
         check_schedule(chosen["schedule"])
         request = _request(session, run, chosen, more)
-        trained = session.measure(request)
-        return keep(session, advise_train(session.records, description, request, trained))
+        session.note(request)
+        session.measure(request)
+        return keep(session, advise(session.records, request))
+
+
+def _check_words(settings: Mapping[str, Any], words: Mapping[str, Any]) -> None:
+    """Refuse settings that there are not, and lengths that make no sense."""
+    known = [field.name for field in fields(Settings)]
+    others = [field.name for field in fields(Train) if field.name not in NOT_WORDS]
+    for name in settings:
+        if name in RUN_WORDS:
+            raise UsageError(f"train has no word {name!r} of its own. Write run=legroom.api.Run({name}=...)")
+        if name not in known:
+            close = difflib.get_close_matches(name, [*known, *others, "job", "options", "plan", "run"])
+            raise UsageError(
+                f"train has no word {name!r}. Close to it: {', '.join(close) or 'none'}. "
+                f"Settings are {', '.join(known)}; others: {', '.join(others)}"
+            )
+    for name in ("num_steps", "evaluate_steps", "patience", "checkpoint_steps"):
+        if words[name] is not None and (type(words[name]) is not int or words[name] < 1):
+            raise UsageError(f"{name} is {words[name]!r}; it must be a whole number of at least 1")
+    for name, least in (("max_seconds", 0.1), ("tolerance", 0.0), ("checkpoint_seconds", 0.0)):
+        if words[name] is not None and not (isinstance(words[name], int | float) and words[name] >= least):
+            raise UsageError(f"{name} is {words[name]!r}; it must be a number of at least {least:g}")
+    if words["watch"] not in ("loss", "score"):
+        raise UsageError(f"watch is {words['watch']!r}; it must be 'loss' or 'score'")
 
 
 def _check_settings(given: Mapping[str, Any]) -> None:

@@ -8,8 +8,8 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from legroom.job import Job, Settings
-from legroom.training.curve import MAX_POINTS, Curve
 from legroom.training.loop import Run
+from legroom.training.progress import MAX_POINTS, Curve
 from legroom.training.records import Train
 from legroom.training.schedules import cosine
 

@@ -109,12 +109,37 @@ def test_a_run_killed_between_checkpoints_goes_on_from_the_last_one(tmp_path):
     (tmp_path / "whole").mkdir()
     make_run(folder=str(tmp_path / "whole")).go()
     killed = make_run(folder=str(tmp_path), checkpoint_steps=5)
-    killed._keep_best = lambda: 1 / 0  # dies in the first evaluation, after update 6
+    killed.files.keep_best = lambda best: 1 / 0  # dies in the first evaluation, after update 6
     with pytest.raises(ZeroDivisionError):
         killed.go()
     result = make_run(folder=str(tmp_path), resume=True).go()
     assert result.resumed_from == 5
     assert losses_of(tmp_path) == losses_of(tmp_path / "whole")
+
+
+class Dies(BaseException):
+    """As a kill: nothing is saved."""
+
+
+@pytest.mark.parametrize("calls", [7, 9, 18])
+def test_a_run_killed_amid_an_epoch_goes_on_from_the_end_of_the_one_before(tmp_path, calls):
+    num_calls = 0
+
+    def dying(model, batch):
+        nonlocal num_calls
+        num_calls += model.training
+        if num_calls == calls:
+            raise Dies
+        return mean_square(model, batch)
+
+    (tmp_path / "whole").mkdir()
+    expected = make_run(make_job(train_data=Stream), folder=str(tmp_path / "whole")).go()
+    with pytest.raises(Dies):
+        make_run(make_job(train_data=Stream, loss=dying), folder=str(tmp_path)).go()
+    again = make_run(make_job(train_data=Stream), folder=str(tmp_path), resume=True).go()
+    assert again.resumed_from == (calls - 1) // 6 * 6
+    assert losses_of(tmp_path) == losses_of(tmp_path / "whole")
+    assert again.evaluations[-1].loss == expected.evaluations[-1].loss
 
 
 def test_a_finished_run_resumed_trains_no_further(tmp_path):

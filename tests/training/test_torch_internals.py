@@ -50,6 +50,14 @@ def test_a_loader_keeps_its_iterator_and_that_its_processes():
     assert not process.is_alive()
 
 
+def test_buffers_are_those_of_the_module_and_told_apart():
+    module = torch.nn.BatchNorm1d(2)
+    module.register_buffer("passing", torch.zeros(1), persistent=False)
+    buffers, saved = internals.buffers_of(module)
+    assert buffers["passing"] is module.passing
+    assert saved == set(buffers) - {"passing"} == set(module.state_dict()) - {"weight", "bias"}
+
+
 def test_a_scheduler_does_not_warn_of_an_optimizer_that_is_marked():
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer)

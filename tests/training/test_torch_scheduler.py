@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from legroom.training.rates import as_scheduler
 from legroom.training.schedule_text import make_schedule
-from legroom.training.torch_scheduler import as_scheduler
 
 
 def make_optimizer() -> torch.optim.Optimizer:

@@ -2,26 +2,90 @@
 
 import itertools
 import os
-import random
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from legroom.errors import UsageError
 from legroom.files import replacing, writing
-from legroom.training.metrics import BOARD_NAME
-from legroom.training.metrics import FILE_NAME as METRICS_NAME
-from legroom.training.records import CHECKPOINT_NAME
+from legroom.requests import SAVED, SAVING
+from legroom.training.metrics import BOARD_NAME, METRICS_NAME, Metrics
+from legroom.training.records import CHECKPOINT_NAME, Train
+from legroom.training.trainer import Beat, Trainer
 
 FORMAT = 1
-FILE_NAME, BEST_NAME = CHECKPOINT_NAME, "best.pt"
-LEFT_NAMES = (FILE_NAME, BEST_NAME, METRICS_NAME, BOARD_NAME)
+BEST_NAME = "best.pt"
+LEFT_NAMES = (CHECKPOINT_NAME, BEST_NAME, METRICS_NAME, BOARD_NAME)
 """What a run leaves in its folder; the checkpoint first, so that a kill amid moving leaves none to go on from."""
 WAY_OUT = "Put back a copy of it, or start without --resume, which keeps it aside"
+
+
+class RunFiles:
+    """What a run leaves in its folder: metrics, its checkpoint and its best weights; without a folder nothing."""
+
+    def __init__(self, request: Train, trainer: Trainer, beat: Beat) -> None:
+        self.request, self.trainer, self.beat = request, trainer, beat
+        self.folder = Path(request.folder) if request.folder else None
+        self.metrics = Metrics(None)
+        self.saved_at = 0.0
+        self.saved_step: int | None = None
+        self.notes: list[str] = []
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The last good one."""
+        return str(self.folder / CHECKPOINT_NAME) if self.folder and self.saved_step is not None else None
+
+    def open(self) -> dict[str, Any] | None:
+        """What the checkpoint to go on from holds; None where the run begins anew, and keeps what others left."""
+        request, folder, self.saved_at = self.request, self.folder, self.trainer.clock()
+        content = load(folder / CHECKPOINT_NAME, request.identity) if request.resume and folder else None
+        if content is not None:
+            self.saved_step = content["progress"]["step"]
+            self.metrics = Metrics(
+                folder, size=content["metrics_size"], step=self.saved_step, tensorboard=request.tensorboard
+            )
+            return content
+        if request.resume:
+            self.notes.append(f"There was no checkpoint in {folder} to go on from, so the run began anew")
+        if folder is not None and (aside := set_aside(folder)):
+            self.notes.append(f"What an earlier run left in this folder is kept in {aside}")
+        self.metrics = Metrics(folder, tensorboard=request.tensorboard)
+        return None
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Append a line to the metrics."""
+        self.metrics.write(line)
+
+    def save(self, **more: Any) -> None:
+        """Write the checkpoint: the whole state of the training, and what else the run has to remember."""
+        if self.folder is None:
+            return
+        with self._saving():
+            self.metrics.flush()  # a checkpoint never knows more than the file
+            head = {"format": FORMAT, "identity": dict(self.request.identity), "metrics_size": self.metrics.size}
+            save(self.folder / CHECKPOINT_NAME, head | self.trainer.state().to_file() | more)
+        self.saved_at, self.saved_step = self.trainer.clock(), self.trainer.at.step
+
+    def keep_best(self, best: tuple[str, float] | None) -> None:
+        """Write the weights where the last evaluation was the best."""
+        if self.folder is not None and best is not None:
+            name, value = best
+            content = {"model": self.trainer.model.state_dict(), "step": self.trainer.at.step, name: value}
+            with self._saving():
+                save(self.folder / BEST_NAME, content)
+
+    @contextmanager
+    def _saving(self) -> Iterator[None]:
+        before, self.trainer.doing = self.trainer.doing, "saving"
+        self.beat(SAVING, None)
+        yield
+        self.beat(SAVED, None)
+        self.trainer.doing = before
 
 
 def save(path: Path, content: Mapping[str, Any]) -> None:
@@ -102,26 +166,3 @@ def _difference(saved: Any, wanted: Any) -> str:
         names = [name for name in {**saved, **wanted} if saved.get(name) != wanted.get(name)]
         return ", ".join(f"{name} {saved.get(name)}, not {wanted.get(name)}" for name in names)
     return f"{saved}, not {wanted}"
-
-
-def chance_state() -> dict[str, Any]:
-    """The state of every source of chance in this process."""
-    version, words, gauss = random.getstate()
-    name, keys, position, has_gauss, cached = np.random.get_state()
-    return {
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-        "python": [version, list(words), gauss],
-        "numpy": [name, torch.from_numpy(np.asarray(keys).astype(np.int64)), position, has_gauss, cached],
-    }
-
-
-def restore_chance(state: Mapping[str, Any]) -> None:
-    """Put every source of chance where it was."""
-    torch.set_rng_state(state["torch"])
-    if state["cuda"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"])
-    version, words, gauss = state["python"]
-    random.setstate((version, tuple(words), gauss))
-    name, keys, position, has_gauss, cached = state["numpy"]
-    np.random.set_state((name, keys.numpy().astype(np.uint32), position, has_gauss, cached))

@@ -1,15 +1,16 @@
 """One pass over held-out batches: loss and score as sums and counts, never a mean of means."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from legroom.job import Batch, Job
+from legroom.job import Batch, Job, Settings
 from legroom.training.data.batch import move
+from legroom.training.data.loader import make_loader
 from legroom.training.step import autocast, loss_and_count
 
 
@@ -21,6 +22,39 @@ class Evaluation:
     """Mean loss; None for a job with its own step and no loss."""
     score: float | None
     """The job's score; None for a job without one."""
+
+
+class Validation:
+    """The validation data of a run, for one evaluation after another."""
+
+    def __init__(self, job: Job, dataset: Any, settings: Settings, device: torch.device) -> None:
+        self.job, self.device, self.precision = job, device, settings.precision
+        # A job's own layout is judged at its own batch size: perplexity depends on the columns.
+        size = job.baseline.batch_size if job.loader else settings.batch_size
+        self.loader = make_loader(
+            job,
+            dataset,
+            replace(settings, batch_size=size),
+            train=False,
+            device=device,
+            generator=torch.Generator(),
+            persistent=False,
+        )
+
+    def evaluate(self, model: Any, tell: Callable[[], None]) -> Evaluation:
+        """Loss and score, None where they are no finite numbers; `tell` is called with each batch."""
+        found = evaluate(self.job, model, _telling(self.loader, tell), self.device, self.precision)
+        return Evaluation(loss=_finite(found.loss), score=_finite(found.score))
+
+
+def _telling(batches: Iterable[Batch], tell: Callable[[], None]) -> Iterator[Batch]:
+    for batch in batches:
+        tell()
+        yield batch
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 @torch.no_grad()

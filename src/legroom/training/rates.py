@@ -1,4 +1,4 @@
-"""Who moves the learning rates of a run: a schedule named in its settings, or the job's own scheduler."""
+"""Who moves the learning rates of a run: a schedule, or the job's own scheduler."""
 
 import collections
 import io
@@ -10,8 +10,8 @@ import torch
 
 from legroom.errors import JobRaised, UsageError
 from legroom.job import OWN_SCHEDULE, Job, RunLength, Settings
-from legroom.training.build import base_rates, set_rates
 from legroom.training.schedule_text import make_schedule
+from legroom.training.schedules import Schedule
 
 NAME_ANOTHER = "Name a schedule with --schedule instead, such as --schedule cosine or --schedule constant"
 RECENT = 2_048
@@ -39,7 +39,7 @@ class Rates(Protocol):
 def make_rates(job: Job, optimizer: Any, settings: Settings, length: RunLength) -> Rates:
     """The job's own scheduler where the settings say so, else the schedule that they name."""
     if settings.schedule != OWN_SCHEDULE:
-        return NamedRates(job, optimizer, settings, length)
+        return ScheduledRates(optimizer, base_rates(optimizer), _named_schedule(optimizer, settings, length))
     if job.scheduler is None:
         raise UsageError(f"The schedule is 'own', and the job has no scheduler. {NAME_ANOTHER}")
     if settings.warmup_steps:
@@ -50,22 +50,38 @@ def make_rates(job: Job, optimizer: Any, settings: Settings, length: RunLength) 
     return OwnRates(job.scheduler(optimizer, length), optimizer)
 
 
-class NamedRates:
-    """A schedule as text: a function of the step that multiplies the rate of each group as the job made it."""
+def base_rates(optimizer: Any) -> list[float]:
+    """The rate of each parameter group; of a fresh optimizer as the job made it, which schedules multiply."""
+    return [float(group["lr"]) for group in getattr(optimizer, "param_groups", [])]
 
-    def __init__(self, job: Job, optimizer: Any, settings: Settings, length: RunLength) -> None:
-        self.optimizer = optimizer
-        self.rates = base_rates(job, optimizer, settings)
-        self.schedule = make_schedule(
-            settings.schedule,
-            num_steps=length.num_steps or 1,
-            steps_per_epoch=length.steps_per_epoch or 1,
-            warmup_steps=settings.warmup_steps,
-            warmup_start=settings.warmup_start,
+
+def _named_schedule(optimizer: Any, settings: Settings, length: RunLength) -> Schedule:
+    if not hasattr(optimizer, "param_groups") and (settings.schedule != "constant" or settings.warmup_steps):
+        raise UsageError(
+            "This job hands legroom no optimizer, so its rate cannot be scheduled; use schedule='constant'"
         )
+    return make_schedule(
+        settings.schedule,
+        num_steps=length.num_steps or 1,
+        steps_per_epoch=length.steps_per_epoch or 1,
+        warmup_steps=settings.warmup_steps,
+        warmup_start=settings.warmup_start,
+    )
+
+
+class ScheduledRates:
+    """A function of the step, which multiplies the rate of each parameter group."""
+
+    def __init__(self, optimizer: Any, rates: list[float], schedule: Schedule) -> None:
+        self.optimizer, self.rates, self.schedule = optimizer, rates, schedule
 
     def before_update(self, step: int) -> None:
-        set_rates(self.optimizer, self.rates, self.schedule(step))
+        factor = self.schedule(step)
+        for group, rate in zip(self.optimizer.param_groups if self.rates else [], self.rates, strict=True):
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(rate * factor)
+            else:
+                group["lr"] = rate * factor
 
     def after_update(self, num_batches: int) -> None:
         pass
@@ -164,3 +180,19 @@ def _refuse_unreadable(state: dict[str, Any]) -> None:
             f"The state of the job's own scheduler cannot be kept in a checkpoint ({first}). "
             f"Let its state_dict() hold numbers, text and tensors. Or: {NAME_ANOTHER}"
         ) from None
+
+
+def as_scheduler(optimizer: torch.optim.Optimizer, schedule: Schedule) -> torch.optim.lr_scheduler.LRScheduler:
+    """Multiply each parameter group's own rate by the schedule: call its `step()` after each update.
+
+    The rate of the first update is set at once. Build the schedule with peak=1, so that each group peaks at the rate
+    its optimizer was made with.
+
+    >>> from legroom.training.schedules import warmup
+    >>> weights = [torch.nn.Parameter(torch.zeros(1)) for _ in range(2)]
+    >>> optimizer = torch.optim.SGD([{"params": weights[:1]}, {"params": weights[1:], "lr": 0.1}], lr=1.0)
+    >>> scheduler = as_scheduler(optimizer, warmup(4, peak=1.0, start=0.5))
+    >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
+    [0.625, 0.0625]
+    """
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)

@@ -117,7 +117,7 @@ def stable(num_steps: int, peak: float, cooldown: float = 0.2, power: float = 1.
     start = num_steps - length
 
     def rate(step: int) -> float:
-        return peak * (1 - ((min(step, num_steps) - start) / length) ** power) if step > start + ROUNDING else peak
+        return peak * (1 - min(1.0, (step - start) / length) ** power) if step > start + ROUNDING else peak
 
     return rate
 

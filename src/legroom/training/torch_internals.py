@@ -92,6 +92,11 @@ def mark_stepped(optimizer: torch.optim.Optimizer) -> None:
     optimizer._opt_called = True  # type: ignore[attr-defined]
 
 
+def buffers_of(module: torch.nn.Module) -> tuple[dict[str, Any], set[str]]:
+    """The buffers of a module, as it holds them, and the names of those that its state_dict has."""
+    return module._buffers, set(module._buffers) - module._non_persistent_buffers_set
+
+
 def iterator_of(loader: Any) -> Any:
     """The iterator that a loader keeps with its processes from epoch to epoch; None where it has none."""
     return getattr(loader, "_iterator", None)

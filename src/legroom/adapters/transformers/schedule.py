@@ -71,7 +71,7 @@ def _equal(settings: Settings) -> tuple[str, dict[str, float]]:
     raise UsageError(
         f"The schedule {settings.schedule!r} with {settings.warmup_steps:,} warm-up steps from "
         f"{settings.warmup_start:g} has no equal in TrainingArguments. Give the Trainer its scheduler: "
-        "optimizers=(optimizer, legroom.training.torch_scheduler.as_scheduler(optimizer, make_schedule(...)))"
+        "optimizers=(optimizer, legroom.training.rates.as_scheduler(optimizer, make_schedule(...)))"
     )
 
 

@@ -5,14 +5,12 @@ from collections.abc import Iterator, Sequence, Sized
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, Sampler
 
 from legroom.errors import UsageError
 from legroom.job import Batch, Job, Settings
-from legroom.training.checkpoint import restore_chance
 from legroom.training.data.loader import end_workers, make_loader
-from legroom.training.data.order import EpochOrder, epoch_seed
-from legroom.training.data.worker_places import WorkerPlaces
+from legroom.training.hanging import WorkerPlaces
 from legroom.training.torch_internals import iterator_of, processes_of
 
 _ABANDONED: list[Any] = []
@@ -54,20 +52,17 @@ class Feed:
         """Updates of an epoch; the last may join fewer batches."""
         return None if self.num_batches is None else -(-self.num_batches // self.settings.accumulation_steps)
 
-    def groups(self, epoch: int, position: int, chance: Any = None) -> Iterator[list[Batch]]:
-        """Groups of that epoch from the batch at `position` on.
+    def groups(self, epoch: int, start: int) -> Iterator[list[Batch]]:
+        """Groups of that epoch after its first `start` samples.
 
-        Where the order is ours, the batches before are not built. Else they are read and thrown away, with chance as it
-        was when the epoch began.
+        Where the order is ours, the batches before are not built. Else they are read and thrown away.
         """
         self.generator.manual_seed(epoch_seed(self.settings.seed, epoch))
         if self.order is not None:
-            self.order.enter(epoch, position * self.settings.batch_size)
-            position = 0
-        elif position and chance is not None:
-            restore_chance(chance)
+            self.order.enter(epoch, start)
+            start = 0
         iterator = iter(self.loader)
-        for _ in range(position):
+        for _ in range(start // self.settings.batch_size):
             next(iterator, None)
         return self._grouped(iterator)
 
@@ -98,3 +93,38 @@ class Feed:
     def close(self) -> None:
         """End loader processes."""
         end_workers(iterator_of(self.loader))
+
+
+class EpochOrder(Sampler[int]):
+    """All indices shuffled by seed and epoch.
+
+    >>> order = EpochOrder(6, seed=0)
+    >>> whole = list(order)
+    >>> order.enter(epoch=0, start=4)
+    >>> list(order) == whole[4:]
+    True
+    >>> order.enter(epoch=1)
+    >>> list(order) == whole
+    False
+    """
+
+    def __init__(self, num_samples: int, seed: int) -> None:
+        self.num_samples, self.seed = num_samples, seed
+        self.epoch = self.start = 0
+
+    def enter(self, epoch: int, start: int = 0) -> None:
+        """The next pass is that epoch's, from that place on."""
+        self.epoch, self.start = epoch, start
+
+    def __len__(self) -> int:
+        # torch's loader asks for the length of an epoch, wherever this pass begins.
+        return self.num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch))
+        return iter(torch.randperm(self.num_samples, generator=generator)[self.start :].tolist())
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """A seed for that epoch, far from those of other epochs and seeds."""
+    return (seed * 1_000_003 + epoch * 7_919 + 1) % 2**63

@@ -1,0 +1,204 @@
+"""Trains a model, one update after another; all that the updates change can be copied and put back."""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any, Literal
+
+import torch
+
+from legroom.clock import Clock, monotonic
+from legroom.errors import JobRaised, UsageError
+from legroom.job import OWN_SCHEDULE, Batch, Job, RunLength, Settings
+from legroom.training.data.batch import map_tensors
+from legroom.training.data.feed import Feed
+from legroom.training.progress import Progress
+from legroom.training.rates import Rates, ScheduledRates, base_rates, make_rates
+from legroom.training.records import Train
+from legroom.training.rng import restore_rng, rng_state, seed_all
+from legroom.training.schedules import Schedule
+from legroom.training.state import RunState, attributes_of
+from legroom.training.step import TrainingStep
+
+Beat = Callable[[str, float | None], None]
+"""Told what the training is at, and the share of it that is done."""
+Doing = Literal["starting", "waiting", "updating", "evaluating", "recording", "saving"]
+
+
+class Trainer:
+    """A fresh model, its optimizer, its batches and its rates, and how far it is with them."""
+
+    def __init__(self, job: Job, request: Train, data: Any, clock: Clock = monotonic) -> None:
+        self.settings, self.device = Settings(**request.settings), torch.device(request.device)
+        self.data, self.clock = data, clock
+        self.job = apply_options(job, compile=request.compile, channels_last=request.channels_last)
+        seed_all(self.settings.seed)
+        self.update = build_step(
+            self.job, self.settings, self.device, channels_last=request.channels_last, fused=request.fused
+        )
+        self.model, self.optimizer = self.update.model, self.update.optimizer
+        self.base_rates = base_rates(self.optimizer)
+        """Of each parameter group, as the job made it."""
+        self.feed = Feed(job, data, self.settings, self.device)
+        self.length = run_length(request, self.settings, self.feed)
+        self.rates: Rates = make_rates(job, self.optimizer, self.settings, self.length)
+        self.at = Progress()
+        self.epoch_rng: Mapping[str, Any] = {}
+        """Random numbers when this epoch began."""
+        self.doing: Doing = "starting"
+        self.since = clock()
+        """When it began with that; of an evaluation, its last batch."""
+        self._groups: Iterator[list[Batch]] | None = None
+        """Of the epoch that has begun."""
+
+    def next_update(self) -> torch.Tensor | None:
+        """Make an update; its loss, still on the device. None where the epoch has no more batches: then end it."""
+        at, clock = self.at, self.clock
+        if self._groups is None:
+            self._groups = self._enter_epoch()
+        self.doing, self.since = "waiting", (asked := clock())
+        group = next(self._groups, None)
+        self.doing, self.since = "updating", (began := clock())
+        if group is None:
+            return None
+        self.rates.before_update(at.step)
+        loss = self.update(group)
+        self.doing, self.since = "recording", (now := clock())
+        at.step += 1
+        at.position += len(group)
+        self.rates.after_update(at.position)
+        at.num_samples += self.settings.batch_size * len(group)
+        at.waited_seconds += began - asked
+        at.training_seconds += now - asked
+        return loss
+
+    def end_epoch(self) -> None:
+        """Count the epoch that has no more batches; the next update begins another."""
+        if self.at.position == 0:
+            raise JobRaised(f"An epoch gave no batch of {self.settings.batch_size:,}. Use a smaller batch")
+        self.at.epoch, self.at.position, self._groups = self.at.epoch + 1, 0, None
+        self.rates.after_epoch(self.at.epoch)
+
+    def _enter_epoch(self) -> Iterator[list[Batch]]:
+        self.doing, self.since = "starting", self.clock()
+        rng = rng_state()
+        if self.at.position == 0:
+            self.epoch_rng = rng
+            return self.feed.groups(self.at.epoch, 0)
+        # Restored amid the epoch: what is read again must be what was read then.
+        restore_rng(self.epoch_rng)
+        groups = self.feed.groups(self.at.epoch, self.at.position * self.settings.batch_size)
+        restore_rng(rng)
+        return groups
+
+    def rate(self, num_steps: int | None = None) -> float:
+        """Of the last of so many updates, or of all so far, for the first group of parameters."""
+        rate = self.rates.last(self.at.step if num_steps is None else num_steps)
+        return self.settings.learning_rate if rate is None else rate
+
+    def state(self, *others: Any) -> RunState:
+        """All that updates change, as it is now; `others` are data sets besides the training data."""
+        return RunState(
+            model=self.model.state_dict(),
+            optimizer=self.optimizer.state_dict() if hasattr(self.optimizer, "state_dict") else None,
+            scaler=self.update.scaler.state_dict(),
+            rates=self.rates.state_dict(),
+            progress=asdict(self.at),
+            rng=rng_state(),
+            epoch_rng=self.epoch_rng,
+            gradients=[parameter.grad for parameter in self.model.parameters()],
+            attributes=attributes_of(self.model, (self.data, *others)),
+        )
+
+    def restore(self, state: RunState) -> None:
+        """Go on from that state as if nothing had happened since; it is taken over, so keep a copy to use it again."""
+        self.put_back(state)
+        self.rates.load_state_dict(state.rates)
+        self.at, self.epoch_rng = Progress(**state.progress), state.epoch_rng
+        self._groups = None
+
+    def put_back(self, state: RunState) -> None:
+        """What a training and its branches share: weights, optimizer, loss scale, attributes and random numbers."""
+        for each in state.attributes:  # first: buffers that came since would be missed in what is loaded
+            each.restore()
+        self.model.load_state_dict(state.model)
+        if state.optimizer is not None:
+            self.optimizer.load_state_dict(state.optimizer)
+        self.update.scaler.load_state_dict(dict(state.scaler))
+        for parameter, gradient in zip(self.model.parameters(), state.gradients, strict=False):  # none in checkpoints
+            parameter.grad = None if gradient is None else gradient.to(parameter.device)
+        restore_rng(state.rng)
+
+    def branch(self, schedule: Schedule, *, batch_size: int, accumulation_steps: int) -> "Trainer":
+        """Another training of the same model and optimizer, with batches and rates of its own, from here on.
+
+        Where the order is ours, it goes on with the samples that come next; other data it reads from their beginning.
+        """
+        other = copy.copy(self)
+        other.settings = replace(self.settings, batch_size=batch_size, accumulation_steps=accumulation_steps)
+        other.feed = Feed(self.job, self.data, other.settings, self.device)
+        other.rates = ScheduledRates(self.optimizer, self.base_rates, schedule)
+        start = self.at.position * self.settings.batch_size if other.feed.order is not None else 0
+        other.at = Progress(epoch=self.at.epoch, position=-(-start // batch_size))
+        other._groups = other.feed.groups(self.at.epoch, start)
+        return other
+
+
+def run_length(request: Train, settings: Settings, feed: Feed) -> RunLength:
+    """How long the run will be; refused where a schedule needs to know and nobody does."""
+    num_steps = request.num_steps
+    if num_steps is None and feed.steps_per_epoch is not None:
+        num_steps = feed.steps_per_epoch * settings.num_epochs
+    if num_steps is None and settings.schedule not in ("constant", OWN_SCHEDULE):
+        raise UsageError(
+            f"The length of an epoch is unknown, so the schedule {settings.schedule!r} has no end to aim at. "
+            "Give the run's length with --steps, or Job.num_samples"
+        )
+    return RunLength(
+        num_steps=num_steps,
+        num_epochs=settings.num_epochs,
+        batches_per_epoch=feed.num_batches,
+        accumulation_steps=settings.accumulation_steps,
+        in_steps=request.num_steps is not None,
+    )
+
+
+def apply_options(job: Job, *, compile: bool, channels_last: bool) -> Job:
+    """The job with its loss compiled, and images laid out channels last before the model sees them."""
+    loss = job.loss
+    if loss is None:
+        if compile or channels_last:
+            raise UsageError("This job has its own step, so legroom cannot compile it or change its layout")
+        return job
+    if compile:
+        loss = torch.compile(loss)
+    if channels_last:
+        plain = loss
+
+        def loss(model: Any, batch: Batch) -> Any:
+            return plain(model, map_tensors(_channels_last, batch))
+
+    return replace(job, loss=loss)
+
+
+def build_step(job: Job, settings: Settings, device: torch.device, *, channels_last: bool, fused: bool) -> TrainingStep:
+    """A fresh model on the device, its optimizer, and the step that joins them."""
+    model = job.model().to(device)
+    if channels_last:
+        model = model.to(memory_format=torch.channels_last)
+    optimizer = job.optimizer(model, settings.learning_rate) if job.optimizer else None
+    if fused:
+        _fuse(optimizer)
+    return TrainingStep(job, model.train(), optimizer, settings, device)
+
+
+def _fuse(optimizer: Any) -> None:
+    groups = getattr(optimizer, "param_groups", [])
+    if not groups or any("fused" not in group for group in groups):
+        raise JobRaised(f"{type(optimizer).__name__} has no fused form. Leave --fused out")
+    for group in groups:
+        group["fused"], group["foreach"] = True, False
+
+
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor

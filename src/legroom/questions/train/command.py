@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from legroom.cli import options
+from legroom.errors import UsageError
 
 SHARED = options.OF_JOBS
 
@@ -47,6 +48,8 @@ def words(
     fused: Annotated[bool, typer.Option("--fused", help="Use the optimizer's fused form.")] = False,
 ) -> dict[str, Any]:
     """Train the job to its target, with its own settings or a plan's. Ctrl-C saves; --resume goes on."""
+    if watch not in ("loss", "score"):
+        raise UsageError(f"--watch is {watch!r}; it must be loss or score")
     given = {
         "batch_size": batch_size,
         "accumulation_steps": accumulation_steps,

@@ -13,8 +13,8 @@ NOT_HERE = re.compile(r"latency|^(my_job|x)\.py$")
 
 
 def is_there(name):
-    """Whether a path is one of the repository, of the package, or of a question."""
-    places = (ROOT, ROOT / "src/legroom", *(ROOT / "src/legroom/questions").iterdir())
+    """Whether a path is one of the repository, of the package, or of a question or its tests."""
+    places = (ROOT, ROOT / "src/legroom", *ROOT.glob("src/legroom/questions/*"), *ROOT.glob("tests/questions/*"))
     return any((place / name).exists() for place in places)
 
 

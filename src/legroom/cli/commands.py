@@ -30,9 +30,8 @@ def command_of(question: str) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         with common.speaking(json=given["json"], debug=given["debug"], resumes="resume" in shared):
-            words = command.words(**{name: given[name] for name in own})
+            about, words = _about(given), command.words(**{name: given[name] for name in own})
             each = several.split(words, *command.SEVERAL) if hasattr(command, "SEVERAL") else [words]
-            about = _about(given)
             _answer(question, [about | words for words in each], given)
 
     parameters = [*_shared(options.of_the_job, shared), *own.values(), *_shared(options.of_the_run, shared)]

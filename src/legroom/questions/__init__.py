@@ -5,15 +5,15 @@ import importlib.util
 from types import ModuleType
 
 QUESTIONS = (
-    "plan",
     "memory",
     "speed",
     "loading",
+    "plan",
     "train",
     "vocabulary",
     "machine",
 )
-"""In the order of the page and of `legroom --help`."""
+"""In the order of `legroom --help`, and of the page, which answers made of others open."""
 
 
 def part_of(question: str, part: str) -> ModuleType | None:

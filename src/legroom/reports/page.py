@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from legroom.files import Claim, write_atomically
 from legroom.job_address import AnyJob, address_of, out_folder
-from legroom.questions import QUESTIONS
 from legroom.reports.figures import Section
 from legroom.reports.numbers import quantity
 from legroom.reports.saved_answers import SavedAnswer, read_answers
@@ -71,7 +70,7 @@ def report_path(job: AnyJob, options: Mapping[str, str] | None = None, out: Path
 def gather_page(folder: Path) -> Page:
     """The newest answer to each question, older ones beside it where the section compares."""
     answers, notes = read_answers(folder)
-    by_question = [[saved for saved in answers if saved.question == question] for question in QUESTIONS]
+    by_question = [[saved for saved in answers if saved.question == question] for question in views()]
     sections = [_section(same, _newer_parts(same[0], answers)) for same in by_question if same]
     job = answers[0].answer.job
     return Page(job=job, name=short_name(job), sections=sections, notes=notes)

@@ -24,14 +24,15 @@ class View:
     circumstances: Callable[[Any], tuple[object, ...]] = lambda answer: ()
     """Answers that differ in them are kept beside each other; else the later replaces the earlier."""
     made_of: tuple[str, ...] = ()
-    """Questions whose answers this one takes in; the page says where one of them is newer."""
+    """Questions whose answers this one takes in: it opens the page, which says where one of them is newer."""
 
 
 @functools.cache
 def views() -> Mapping[str, View]:
     """The view of each question by its name, in the page's order."""
     parts = {question: part_of(question, "view") for question in QUESTIONS}
-    return {question: part.VIEW for question, part in parts.items() if part}
+    found = {question: part.VIEW for question, part in parts.items() if part}
+    return dict(sorted(found.items(), key=lambda item: not item[1].made_of))
 
 
 def view_of(answer: Answer) -> View | None:

@@ -102,7 +102,7 @@ class Lent:
     def __init__(self, race: Racer) -> None:
         self.ask = race.worker.ask
 
-    def start(self, address: JobAddress, environment: Environment) -> "Lent":
+    def start(self, address: JobAddress, environment: Environment, *, alone: bool = False) -> "Lent":
         """The child there is."""
         return self
 

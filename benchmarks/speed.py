@@ -55,7 +55,7 @@ class Early:
     def __init__(self, address: JobAddress, environment: Environment) -> None:
         self.worker: Child | None = LocalEngine().start(address, environment)
 
-    def start(self, address: JobAddress, environment: Environment) -> Child:
+    def start(self, address: JobAddress, environment: Environment, *, alone: bool = False) -> Child:
         """That worker, then new ones."""
         worker, self.worker = self.worker, None
         return worker or LocalEngine().start(address, environment)
@@ -64,7 +64,7 @@ class Early:
 class Here:
     """An engine that runs steps in this process and times them by its own core seconds."""
 
-    def start(self, address: JobAddress, environment: Environment) -> Child:
+    def start(self, address: JobAddress, environment: Environment, *, alone: bool = False) -> Child:
         """A worker of the kind."""
         self.bench = BuiltJob(address)
         return self

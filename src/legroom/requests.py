@@ -33,6 +33,11 @@ class Request(Generic[Result]):
         return None
 
     @property
+    def alone(self) -> bool:
+        """Whether memory that it counts must be all the process's own: it is then started anew, not forked."""
+        return False
+
+    @property
     def interruptible(self) -> bool:
         """Whether Ctrl-C lets the child save and answer instead of ending it."""
         return False

@@ -59,6 +59,7 @@ class Session:
         logbook: Logbook,
         *,
         environment: Environment = STEADY_MALLOC,
+        alone: bool = False,
         progress: Progress = lambda message, share: None,
         host: Host | None = None,
         clock: Clock = monotonic,
@@ -69,6 +70,8 @@ class Session:
         self._shared: Child | None = None
         self._environment = environment
         """Of the shared child: that of the questions to come, for requests that any child can answer."""
+        self._alone = alone
+        """Whether the shared child is started anew: where its memory counts, and where no other child will follow."""
         self._spares: dict[tuple[tuple[str, str | None], ...], Child] = {}
         """Started early, by their environment."""
 
@@ -128,18 +131,20 @@ class Session:
         if request.fresh:
             return self._ask_fresh(request)
         environment = request.environment
-        if self._shared is not None and environment not in (None, self._environment):
+        if environment not in (None, self._environment) or (request.alone and not self._alone):
             self._drop_shared()
         if self._shared is None:
             self._environment = self._environment if environment is None else environment
-            self._shared = self.engine.start(self.address, self._environment)
+            self._alone = self._alone or request.alone
+            self._shared = self.engine.start(self.address, self._environment, alone=self._alone)
         return self._shared.ask(request, self.progress)
 
     def _ask_fresh(self, request: Request[Result]) -> Result:
         # Both would hold memory at once, and the proof has to see the machine as training will.
         self._drop_shared()
         environment = request.environment or {}
-        child = self._spares.pop(tuple(environment.items()), None) or self.engine.start(self.address, environment)
+        child = self._spares.pop(tuple(environment.items()), None)
+        child = child or self.engine.start(self.address, environment, alone=request.alone)
         try:
             return child.ask(request, self.progress)
         finally:
@@ -148,11 +153,11 @@ class Session:
     def warm(self, environment: Environment) -> None:
         """Start the child of a fresh request that will come, so that it imports and builds while others measure.
 
-        On few cores it would only slow the others down.
+        It is started anew, as nobody then waits for an import. On few cores it would only slow the others down.
         """
         name = tuple(environment.items())
         if name not in self._spares and self.host.limits.num_cores >= ENOUGH_CORES:
-            self._spares[name] = self.engine.start(self.address, environment)
+            self._spares[name] = self.engine.start(self.address, environment, alone=True)
 
     def _drop_shared(self) -> None:
         if self._shared is not None:
@@ -160,13 +165,15 @@ class Session:
             self._shared = None
 
 
-def open_session(command: str, address: JobAddress, run: Run, environment: Environment = UNCHANGED) -> Session:
+def open_session(
+    command: str, address: JobAddress, run: Run, environment: Environment = UNCHANGED, *, alone: bool = False
+) -> Session:
     """The session of one command; what its child is started with differs from the user's environment in that."""
     engine = run.engine or LocalEngine(
         silence_seconds=run.timeout, limit_bytes=int(HOST_SHARE * run.host.limits.available_bytes)
     )
     logbook = _logbook(command, address, run)
-    return Session(address, engine, logbook, environment=environment, progress=run.progress, host=run.host)
+    return Session(address, engine, logbook, environment=environment, alone=alone, progress=run.progress, host=run.host)
 
 
 def _logbook(command: str, address: JobAddress, run: Run) -> Logbook:

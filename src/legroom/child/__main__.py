@@ -2,6 +2,7 @@
 
     python -m legroom.child READ_DESCRIPTOR WRITE_DESCRIPTOR PARENT_PID
 
+It is started so, or forked from a process that was: `legroom.child.nursery`.
 One JSON line comes in with the job's address, then one a request. Out go {"beat": phase, "share": done} while it works
 and {"result": ...} or {"error": ...} at the end. The user's prints go to stdout and stderr, which are not ours.
 """
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from legroom.child import NURSERY
 from legroom.requests import SAVED, SAVING
 
 PR_SET_PDEATHSIG = 1
@@ -30,10 +32,16 @@ OURS = ("while legroom ", "at index ")
 
 
 def main() -> None:
-    """Serve requests until the parent closes the pipe."""
-    requests, messages, parent = (int(word) for word in sys.argv[1:4])
-    die_with(parent)
+    """Serve requests until the parent closes the pipe; a nursery's children begin behind `tend`."""
+    first, second, parent = sys.argv[1:4]
+    die_with(int(parent))
     spare_inherited()
+    if first == NURSERY:
+        from legroom.child.nursery import tend
+
+        requests, messages = tend(int(second))
+    else:
+        requests, messages = int(first), int(second)
     reporter = Reporter(messages)
     lines = read_lines(requests)
     built = open_job(next(lines), reporter)

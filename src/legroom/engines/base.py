@@ -35,6 +35,9 @@ class Child(Protocol):
 class Engine(Protocol):
     """A place where children run."""
 
-    def start(self, address: JobAddress, environment: Environment) -> Child:
-        """A new child for that job, whose environment differs from this one in those variables."""
+    def start(self, address: JobAddress, environment: Environment, *, alone: bool = False) -> Child:
+        """A new child for that job, whose environment differs from this one in those variables.
+
+        `alone`: its memory must be all its own, so it shares none with a process it was forked from.
+        """
         ...

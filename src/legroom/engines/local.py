@@ -7,15 +7,17 @@ import json
 import os
 import select
 import signal
-import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from legroom.clock import Clock, monotonic
 from legroom.engines.base import Child, Listen, ignore
 from legroom.engines.guard import LATEST, MemoryGuard
+from legroom.engines.nursery import nursery_for
+from legroom.engines.process import NewProcess, Pipes, Process
 from legroom.environments import Environment, apply_environment
 from legroom.errors import JobCrashed, JobHung, NothingMeasured, OutOfMemory, error_named
 from legroom.job_address import JobAddress
@@ -31,7 +33,7 @@ DEAF_SECONDS = 5.0
 
 
 class LocalEngine:
-    """Runs each child as `python -m legroom.child`."""
+    """Runs each child as a process of its own: forked from one that has imported torch, or started anew."""
 
     def __init__(
         self, *, silence_seconds: float = 300.0, limit_bytes: int | None = None, platform: str = sys.platform
@@ -46,9 +48,25 @@ class LocalEngine:
         self.limit_bytes = limit_bytes
         """Bytes of a child and its loader processes at which they are ended before they drag the machine down."""
 
-    def start(self, address: JobAddress, environment: Environment) -> Child:
-        """A child that will build the job at its first request."""
-        return LocalChild(address, environment, silence_seconds=self.silence_seconds, limit_bytes=self.limit_bytes)
+    def start(self, address: JobAddress, environment: Environment, *, alone: bool = False) -> Child:
+        """A child that begins to build the job at once."""
+        process = start_process(apply_environment(environment, os.environ), alone=alone)
+        return LocalChild(address, process, silence_seconds=self.silence_seconds, limit_bytes=self.limit_bytes)
+
+
+def start_process(environment: Mapping[str, str], *, alone: bool) -> Process:
+    """A process with exactly that environment, forked where that can be done and its memory need not be all its own."""
+    pipes = Pipes()
+    try:
+        nursery = None if alone else nursery_for(environment)
+        forked = None if nursery is None else nursery.fork(environment, pipes)
+        return forked or NewProcess(environment, pipes)
+    except BaseException:
+        pipes.close()
+        os.close(pipes.output)
+        raise
+    finally:
+        pipes.hand_over()
 
 
 class LocalChild:
@@ -57,37 +75,15 @@ class LocalChild:
     def __init__(
         self,
         address: JobAddress,
-        environment: Environment,
+        process: Process,
         *,
         silence_seconds: float,
         limit_bytes: int | None,
         clock: Clock = monotonic,
     ) -> None:
         self.silence_seconds, self.limit_bytes, self.clock = silence_seconds, limit_bytes, clock
-        child_reads, self._requests = os.pipe()
-        self._messages, child_writes = os.pipe()
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-X",
-                "faulthandler",
-                "-m",
-                "legroom.child",
-                str(child_reads),
-                str(child_writes),
-                str(os.getpid()),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=(child_reads, child_writes),
-            # A group of its own: Ctrl-C reaches this process alone, and the whole group can be ended at once.
-            process_group=0,
-            env=apply_environment(environment, os.environ),
-        )
-        os.close(child_reads)
-        os.close(child_writes)
-        self._guard = None if limit_bytes is None else MemoryGuard(self._process.pid, limit_bytes)
+        self._process, self._pipes = process, process.pipes
+        self._guard = None if limit_bytes is None else MemoryGuard(process.pid, limit_bytes)
         self._buffer = b""
         self._phase: str | None = None
         """What the child last said it was at."""
@@ -154,7 +150,8 @@ class LocalChild:
         heard, told = self.clock(), float("-inf")
         while self.clock() - heard <= (self.silence_seconds if self._phase == SAVING else DEAF_SECONDS):
             if self.clock() - told > TELL_SECONDS:
-                self._process.terminate()
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._process.pid, signal.SIGTERM)
                 told = self.clock()
             try:
                 message = self._receive()
@@ -168,26 +165,22 @@ class LocalChild:
 
     def close(self) -> None:
         """End the child, its loader workers and whatever else is in its group."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.end()
         self._drainer.join(timeout=1.0)  # a process that left the group may hold the pipe open for ever
-        for descriptor in (self._requests, self._messages):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._requests = self._messages = -1
+        self._pipes.close()
 
     def _send(self, message: dict[str, Any]) -> None:
         # A child that died between two requests is found by the next read, which knows how to tell its end.
         with contextlib.suppress(BrokenPipeError):
-            _write_all(self._requests, json.dumps(message).encode() + b"\n")
+            _write_all(self._pipes.requests, json.dumps(message).encode() + b"\n")
 
     def _receive(self) -> dict[str, Any] | None:
         """The next message, or None if none came until memory should be looked at again."""
         if b"\n" not in self._buffer:
-            if not select.select([self._messages], [], [], self._guard.wait_seconds if self._guard else LATEST)[0]:
+            wait_seconds = self._guard.wait_seconds if self._guard else LATEST
+            if not select.select([self._pipes.messages], [], [], wait_seconds)[0]:
                 return None
-            chunk = os.read(self._messages, 1 << 16)
+            chunk = os.read(self._pipes.messages, 1 << 16)
             if not chunk:
                 raise self._death()
             self._buffer += chunk
@@ -224,9 +217,7 @@ class LocalChild:
 
     def _drain(self) -> None:
         """Take what the job prints, for ever if need be, and keep the end of it."""
-        stream = self._process.stdout
-        assert stream is not None
-        with stream:
+        with open(self._pipes.output, "rb") as stream:
             while chunk := stream.readline(1 << 12):
                 self._tail.append(chunk)
 

@@ -54,7 +54,7 @@ class FakeMachine:
         """Every request that reached a child, in order."""
         self.num_started = self.num_closed = 0
 
-    def start(self, address: JobAddress, environment: Environment) -> Child:
+    def start(self, address: JobAddress, environment: Environment, *, alone: bool = False) -> Child:
         """A child; it takes two seconds to start."""
         self.clock.advance(START_SECONDS)
         self.num_started += 1

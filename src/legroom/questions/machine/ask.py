@@ -29,7 +29,8 @@ def machine(*, device: str = "auto", run: Run | None = None) -> MachineAnswer:
     check_device(device)
     devices = ["cpu"] if device == "cpu" or not run.host.gpus else ["cpu", "cuda"]
     started = monotonic()
-    child = (run.engine or LocalEngine(silence_seconds=run.timeout)).start(JobAddress(text=""), {})  # needs no job
+    engine = run.engine or LocalEngine(silence_seconds=run.timeout)
+    child = engine.start(JobAddress(text=""), {}, alone=True)  # it needs no job, and no other child will follow
     try:
         speeds = {}
         for share, name in enumerate(devices):

@@ -71,7 +71,8 @@ def ask_memory(session: Session, question: MemoryQuestion) -> MemoryAnswer:
 def open_memory_session(command: str, address: JobAddress, run: Run, target: Target) -> Session:
     """The session of a question about memory; on a GPU the process of the first proof is started at once."""
     on_gpu = target.device == "cuda" and target.is_here
-    session = open_session(command, address, run, EXPANDABLE if on_gpu else STEADY_MALLOC)
+    counts_host = target.device == "cpu"
+    session = open_session(command, address, run, EXPANDABLE if on_gpu else STEADY_MALLOC, alone=counts_host)
     if on_gpu:
         try:
             session.warm(EXPANDABLE)

@@ -51,6 +51,11 @@ class StepPeaks(Request["PhasePeaks"]):
         """Whether it needs a process that has run nothing before."""
         return self.proof
 
+    @property
+    def alone(self) -> bool:
+        """On a host it counts the process's own pages."""
+        return self.device == "cpu"
+
     def on_out_of_memory(self) -> "PhasePeaks":
         """Running out of memory is an answer."""
         return PhasePeaks(outcome="out_of_memory")

@@ -86,7 +86,8 @@ def train(
     _check_settings(given)  # what is wrong is told before anything is started
     more["target"] = _parse_target(target) if target else None
     environment = _choose_environment(more, planned)
-    with open_session("train", address, run, environment) as session:
+    # One child is all there will be: a process to fork it from would only take memory.
+    with open_session("train", address, run, environment, alone=True) as session:
         description = session.describe(run.seed)
         chosen = asdict(Settings(**{**description.baseline, "seed": run.seed, **given}))
         check_schedule(chosen["schedule"])

@@ -21,9 +21,9 @@ def words(folder):
     return [*command, "--resume", "--out", str(folder)]
 
 
-def kill_after(folder, seconds):
+def kill_after(command, seconds):
     """Start the command, kill it after that time, and return the processes it had below it."""
-    with subprocess.Popen(words(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
         time.sleep(seconds)
         try:
             below = psutil.Process(parent.pid).children(recursive=True)
@@ -45,7 +45,7 @@ def test_twenty_kills_lose_nothing_repeat_nothing_and_leave_no_orphan(tmp_path):
     killed = tmp_path / "killed"
     before: list = []
     for _ in range(NUM_KILLS):
-        below = kill_after(killed, rng.uniform(0.1, 8.0))
+        below = kill_after(words(killed), rng.uniform(0.1, 8.0))
         _, alive = psutil.wait_procs(below, timeout=60)
         assert not alive, "a process outlived its parent"
         seen = finished(killed)
@@ -57,3 +57,27 @@ def test_twenty_kills_lose_nothing_repeat_nothing_and_leave_no_orphan(tmp_path):
     assert requests[: len(before)] == before
     low, high = straight["range"]
     assert 0.96 * low <= json.loads(done.stdout)["max_batch_size"] <= high
+
+
+def test_a_kill_while_children_are_forked_leaves_no_orphan(tmp_path):
+    rng = random.Random(1)
+    command = [
+        sys.executable,
+        "-m",
+        "legroom",
+        "speed",
+        JOB,
+        "--device",
+        "cpu",
+        "--seconds",
+        "2",
+        "--out",
+        str(tmp_path),
+    ]
+    num_below = []
+    for _ in range(6):
+        below = kill_after(command, rng.uniform(0.5, 8.0))
+        num_below.append(len(below))
+        _, alive = psutil.wait_procs(below, timeout=60)
+        assert not alive, "a process outlived its parent"
+    assert max(num_below) >= 2, "no kill met a nursery with its child"

@@ -56,12 +56,13 @@ def job():
 """
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["forked", "anew"])
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_loader_processes_do_not_free_what_they_inherit(tmp_path, device):
+def test_loader_processes_do_not_free_what_they_inherit(tmp_path, device, alone):
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs CUDA")
     (tmp_path / "collecting.py").write_text(JOB)
-    worker = LocalEngine().start(address_of(f"{tmp_path / 'collecting.py'}:job"), UNCHANGED)
+    worker = LocalEngine().start(address_of(f"{tmp_path / 'collecting.py'}:job"), UNCHANGED, alone=alone)
     try:
         settings = (LoaderSettings(num_workers=1),)
         found = worker.ask(

@@ -28,15 +28,28 @@ JOBS = Path(__file__).parents[1] / "jobs"
 STEP = StepPeaks(device="cpu", batch_size=2)
 
 
-def ask(name, request=STEP, **options):
-    worker = LocalEngine(**options).start(address_of(str(JOBS / f"{name}.py:job")), {})
+@pytest.fixture(params=[False, True], ids=["forked", "anew"])
+def alone(request):
+    """Whether children are started anew: all that holds of one kind of child must hold of the other."""
+    return request.param
+
+
+def ask(name, request=STEP, *, alone, **options):
+    worker = LocalEngine(**options).start(address_of(str(JOBS / f"{name}.py:job")), {}, alone=alone)
     try:
         return worker.ask(request)
     finally:
         worker.close()
 
 
-@pytest.mark.parametrize("engine", [LocalEngine(), FakeMachine()], ids=["local", "fake"])
+class Anew(LocalEngine):
+    """Forks nothing."""
+
+    def start(self, address, environment, *, alone=False):
+        return super().start(address, environment, alone=True)
+
+
+@pytest.mark.parametrize("engine", [LocalEngine(), Anew(), FakeMachine()], ids=["forked", "anew", "fake"])
 def test_engines_do_what_every_engine_must(engine):
     check_engine(engine, address_of("digits"))
 
@@ -56,9 +69,9 @@ def test_engines_do_what_every_engine_must(engine):
         ("bad/exits", JobCrashed, "exit status 3"),
     ],
 )
-def test_each_way_to_fail_is_told_apart(name, error, words):
+def test_each_way_to_fail_is_told_apart(name, error, words, alone):
     with pytest.raises(error, match=words):
-        ask(name)
+        ask(name, alone=alone)
 
 
 @pytest.mark.parametrize(
@@ -72,37 +85,38 @@ def test_a_system_without_our_pipes_is_refused_with_what_works_there(platform, w
         LocalEngine(platform=platform)
 
 
-def test_an_error_names_the_users_own_file_and_line():
+def test_an_error_names_the_users_own_file_and_line(alone):
     with pytest.raises(JobRaised, match=r"factory_raises\.py, line \d+") as caught:
-        ask("bad/factory_raises")
+        ask("bad/factory_raises", alone=alone)
     assert "Traceback" in caught.value.details
 
 
-def test_a_hanging_job_is_ended_and_called_hung():
+def test_a_hanging_job_is_ended_and_called_hung(alone):
     with pytest.raises(JobHung, match="raise --timeout"):
-        ask("bad/hangs", silence_seconds=6.0)
+        ask("bad/hangs", silence_seconds=6.0, alone=alone)
 
 
-def test_a_job_that_prints_for_ever_is_still_measured_and_its_end_can_be_ended():
-    assert isinstance(ask("bad/chatty"), PhasePeaks)
+def test_a_job_that_prints_for_ever_is_still_measured_and_its_end_can_be_ended(alone):
+    assert isinstance(ask("bad/chatty", alone=alone), PhasePeaks)
 
 
-def test_a_job_that_only_prints_is_ended_and_its_last_words_are_kept():
-    worker = LocalEngine(silence_seconds=6.0).start(address_of(str(JOBS / "bad/chatty.py:forever")), {})
+def test_a_job_that_only_prints_is_ended_and_its_last_words_are_kept(alone):
+    address = address_of(str(JOBS / "bad/chatty.py:forever"))
+    worker = LocalEngine(silence_seconds=6.0).start(address, {}, alone=alone)
     with pytest.raises(JobHung) as caught:
         worker.ask(STEP)
     assert 0 < len(caught.value.details) < 200_000
 
 
-def test_a_job_that_eats_memory_is_ended_before_the_machine_suffers():
+def test_a_job_that_eats_memory_is_ended_before_the_machine_suffers(alone):
     with pytest.raises(OutOfMemory, match="was ended"):
-        ask("bad/out_of_memory", limit_bytes=2**30)
+        ask("bad/out_of_memory", limit_bytes=2**30, alone=alone)
 
 
-def test_what_loader_processes_take_counts_against_the_limit():
+def test_what_loader_processes_take_counts_against_the_limit(alone):
     request = StepPeaks(device="cpu", batch_size=16, num_steps=5, proof=True, num_workers=2)
     with pytest.raises(OutOfMemory, match="loader processes included"):
-        ask("bad/hungry_loader", request, limit_bytes=3 * 2**29)
+        ask("bad/hungry_loader", request, limit_bytes=3 * 2**29, alone=alone)
 
 
 def test_pages_that_processes_share_are_counted_once():
@@ -121,9 +135,11 @@ def test_pages_that_processes_share_are_counted_once():
     assert float(held[0]) == 1.0
 
 
-def test_closing_a_worker_ends_all_its_processes():
-    before = set(psutil.Process().children(recursive=True))  # such as multiprocessing's tracker of other tests
-    worker = LocalEngine().start(address_of(str(JOBS / "bad/leaks_children.py:job")), {})
+def test_closing_a_worker_ends_all_its_processes(alone):
+    address = address_of(str(JOBS / "bad/leaks_children.py:job"))
+    LocalEngine().start(address, {}, alone=alone).close()  # a nursery stays, as may multiprocessing's tracker
+    before = set(psutil.Process().children(recursive=True))
+    worker = LocalEngine().start(address, {}, alone=alone)
     worker.ask(STEP)
     started = [child for child in psutil.Process().children(recursive=True) if child not in before]
     assert len(started) >= 2
@@ -132,29 +148,29 @@ def test_closing_a_worker_ends_all_its_processes():
     assert not alive
 
 
-def test_a_killed_parent_leaves_no_child_behind():
+def test_a_killed_parent_leaves_no_child_behind(alone):
     code = (
         "import sys; from legroom.engines.local import LocalEngine; from legroom.job_address import address_of\n"
         "from legroom.questions.memory.records import StepPeaks\n"
-        "worker = LocalEngine().start(address_of(sys.argv[1]), {})\n"
+        "worker = LocalEngine().start(address_of(sys.argv[1]), {}, alone=sys.argv[2] == 'True')\n"
         "worker.ask(StepPeaks(device='cpu', batch_size=2)); print('ready', flush=True)\n"
         "worker.ask(StepPeaks(device='cpu', batch_size=2, num_steps=10**9))"
     )
-    words = [sys.executable, "-c", code, str(JOBS / "bad/leaks_children.py:job")]
+    words = [sys.executable, "-c", code, str(JOBS / "bad/leaks_children.py:job"), str(alone)]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as parent:
         assert parent.stdout.readline() == b"ready\n"
         below = psutil.Process(parent.pid).children(recursive=True)
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait()
-    assert len(below) >= 2
+    assert len(below) >= (2 if alone else 3)
     _, alive = psutil.wait_procs(below, timeout=60)
     assert not alive
 
 
-def test_a_worker_outlives_no_error_and_the_next_one_works():
+def test_a_worker_outlives_no_error_and_the_next_one_works(alone):
     with pytest.raises(JobError):
-        ask("bad/raises_at_batch", StepPeaks(device="cpu", batch_size=100))
-    assert ask("bad/raises_at_batch").outcome == "measured"
+        ask("bad/raises_at_batch", StepPeaks(device="cpu", batch_size=100), alone=alone)
+    assert ask("bad/raises_at_batch", alone=alone).outcome == "measured"
 
 
 def test_a_function_of_main_travels_to_the_child(tmp_path):
@@ -177,8 +193,8 @@ def test_a_function_of_main_travels_to_the_child(tmp_path):
     assert int(done.stdout.split()[1]) == 9
 
 
-def test_describe_tells_what_the_job_is():
-    worker = LocalEngine().start(address_of("digits", {"hidden": "32"}), {})
+def test_describe_tells_what_the_job_is(alone):
+    worker = LocalEngine().start(address_of("digits", {"hidden": "32"}), {}, alone=alone)
     try:
         seen = worker.ask(Describe())
     finally:
@@ -188,15 +204,15 @@ def test_describe_tells_what_the_job_is():
     assert seen.sample_bytes == (8 * 8 * 4 + 8,) * 3
 
 
-def test_a_slow_but_working_job_is_not_called_hung():
-    result = ask("plain", StepPeaks(device="cpu", batch_size=2, num_steps=500), silence_seconds=20.0)
+def test_a_slow_but_working_job_is_not_called_hung(alone):
+    result = ask("plain", StepPeaks(device="cpu", batch_size=2, num_steps=500), silence_seconds=20.0, alone=alone)
     assert result.num_repeats == 500
 
 
-def variables_seen(tmp_path, environment, *names):
+def variables_seen(tmp_path, environment, alone, *names):
     """What a job sees of those variables when it is built in a child."""
     (tmp_path / "telling.py").write_text(f"import os\nraise RuntimeError([os.environ.get(name) for name in {names}])\n")
-    worker = LocalEngine().start(address_of(f"{tmp_path / 'telling.py'}:job"), environment)
+    worker = LocalEngine().start(address_of(f"{tmp_path / 'telling.py'}:job"), environment, alone=alone)
     try:
         with pytest.raises(JobRaised) as caught:
             worker.ask(Describe(seed=0))
@@ -221,17 +237,17 @@ def test_what_trains_times_or_proves_has_the_users_own_environment(request_):
     assert request_.environment == {}
 
 
-def test_a_child_sees_the_users_own_variables(tmp_path, monkeypatch):
+def test_a_child_sees_the_users_own_variables(tmp_path, monkeypatch, alone):
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:64")
-    told = variables_seen(tmp_path, {}, "OMP_WAIT_POLICY", "PYTORCH_CUDA_ALLOC_CONF")
+    told = variables_seen(tmp_path, {}, alone, "OMP_WAIT_POLICY", "PYTORCH_CUDA_ALLOC_CONF")
     assert "['active', 'max_split_size_mb:64']" in told
 
 
-def test_torchs_default_allocator_is_not_the_users_own_setting(tmp_path, monkeypatch):
+def test_torchs_default_allocator_is_not_the_users_own_setting(tmp_path, monkeypatch, alone):
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:64")
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True")
-    told = variables_seen(tmp_path, FIXED_SEGMENTS, "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+    told = variables_seen(tmp_path, FIXED_SEGMENTS, alone, "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
     assert "[None, None]" in told
 
 

@@ -32,7 +32,7 @@ PLAN_KEYS = {
 
 def fits(address, batch_size, budget):
     """The test's own truth: five steps and an evaluation pass in a fresh process stay inside the budget."""
-    worker = LocalEngine().start(address, {})
+    worker = LocalEngine().start(address, {}, alone=True)
     try:
         request = StepPeaks(device="cpu", batch_size=batch_size, num_steps=5, proof=True, num_workers=0)
         return worker.ask(request).training_bytes() <= budget
@@ -66,7 +66,7 @@ def peak_of_training(tmp_path, *words):
 
 def test_a_proof_sees_what_training_takes_with_its_loader_processes_and_evaluations(tmp_path):
     job = f"{BENCHMARKS / 'mnist_like.py'}:job"
-    worker = LocalEngine().start(address_of(job), {})
+    worker = LocalEngine().start(address_of(job), {}, alone=True)
     try:
         proof = worker.ask(StepPeaks(device="cpu", batch_size=1024, num_steps=5, proof=True, num_workers=2))
     finally:

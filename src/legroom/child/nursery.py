@@ -68,7 +68,7 @@ def import_ahead() -> None:
 
 
 def end_library_threads() -> None:
-    """Fork once: OpenBLAS starts threads as numpy is imported, and ends them before a fork until it needs them again."""
+    """Fork once: OpenBLAS starts threads as numpy is imported, and ends them before a fork until it needs some."""
     pid = os.fork()
     if pid == 0:
         os._exit(0)

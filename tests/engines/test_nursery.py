@@ -54,7 +54,6 @@ same = {
     "locale": locale.getlocale(),
     "start_method": multiprocessing.get_start_method(),
     "collector": [gc.isenabled(), gc.get_threshold()],
-    "torch_dice": [torch.initial_seed(), torch.rand(3).tolist()],
     "torch_threads": [torch.get_num_threads(), torch.get_num_interop_threads()],
     "torch_defaults": [str(torch.get_default_dtype()), torch.is_grad_enabled(), torch.get_float32_matmul_precision()],
 }
@@ -62,8 +61,7 @@ own = {
     "pid": os.getpid(),
     "parent": os.getppid(),
     "parent_word": int(sys.argv[3]),
-    "python_dice": random.random(),
-    "numpy_dice": numpy.random.random(),
+    "dice": [random.random(), numpy.random.random(), torch.initial_seed(), torch.rand(1).item()],
 }
 Path(__file__).with_name("told.json").write_text(json.dumps([same, own]))
 raise RuntimeError("told")
@@ -110,12 +108,19 @@ def test_a_forked_child_has_what_one_started_anew_has(tmp_path, monkeypatch):
     assert forked["variables"]["LEGROOM_TEST_WORD"] == "\udcff two words\n"
 
 
+def test_a_forked_child_takes_as_much_memory_as_one_started_anew():
+    peaks = []
+    for alone in (False, True):
+        child = LocalEngine().start(address_of(str(JOBS / "plain.py")), {}, alone=alone)
+        peaks.append(child.ask(StepPeaks(device="cpu", batch_size=2)).training_bytes())
+        child.close()
+    assert peaks[0] == pytest.approx(peaks[1], rel=0.03)
+
+
 def test_children_of_one_nursery_throw_their_own_dice(tmp_path):
-    (first, one), (second, other) = tell(tmp_path), tell(tmp_path)
+    (_, one), (_, other) = tell(tmp_path), tell(tmp_path)
     assert one["parent"] == other["parent"]
-    assert one["python_dice"] != other["python_dice"]
-    assert one["numpy_dice"] != other["numpy_dice"]
-    assert first["torch_dice"] == second["torch_dice"]
+    assert not set(one["dice"]) & set(other["dice"])
 
 
 def test_another_setting_of_malloc_has_another_nursery(tmp_path):
@@ -185,16 +190,21 @@ def test_a_thread_starts_no_nursery_since_it_would_end_with_it(tmp_path):
 
 def test_ended_children_leave_neither_descriptors_nor_processes(tmp_path):
     tell(tmp_path)
-    nursery = psutil.Process(nursery_here().pid)
-    before = len(os.listdir("/proc/self/fd")), nursery.num_fds()
+    before = held_when_childless()
     for name in ("bad/segfault", "bad/exits", "plain"):
         child = LocalEngine().start(address_of(str(JOBS / f"{name}.py")), {})
         child.close()
+    assert held_when_childless() == before
+
+
+def held_when_childless():
+    """Descriptors of this process and of the nursery, once that has reaped its children."""
+    nursery = psutil.Process(nursery_here().pid)
     deadline = time.monotonic() + 10
     while nursery.children() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not nursery.children()
-    assert (len(os.listdir("/proc/self/fd")), nursery.num_fds()) == before
+    return len(os.listdir("/proc/self/fd")), nursery.num_fds()
 
 
 def test_a_nursery_that_nobody_asks_for_long_ends(monkeypatch):

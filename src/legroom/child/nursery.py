@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from legroom.child.file_pages import touch, touched_pages
 from legroom.requests import record_kinds
 
 IDLE_SECONDS = 120.0
@@ -56,15 +57,20 @@ def tend(descriptor: int) -> tuple[int, int]:
     os.set_inheritable(descriptor, False)
     import_ahead()
     end_library_threads()
+    pages = touched_pages()
     order = Tender(socket.socket(fileno=descriptor)).work()
     settle_in(order)
+    touch(pages)
     return order.requests, order.messages
 
 
 def import_ahead() -> None:
-    """Import what children need: whatever answers a request, and torch with it."""
+    """Import what children need: whatever answers a request, and torch, whose first optimizer imports its compiler."""
     for kind in record_kinds().values():
         importlib.import_module(kind.answered_by.partition(":")[0])
+    import torch
+
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
 
 
 def end_library_threads() -> None:
@@ -127,11 +133,9 @@ class Tender:
     def _keep(self, pid: int, status: int) -> None:
         with contextlib.suppress(OSError):  # both sides do it, so that whoever is told the pid finds the group
             os.setpgid(pid, pid)
-        one = Forked(pid, status, os.pidfd_open(pid))
-        for descriptor in (one.status, one.end):
-            assert descriptor is not None
-            self.forked[descriptor] = one
-        self.poll.register(one.end, select.POLLIN)
+        end = os.pidfd_open(pid)
+        self.forked[status] = self.forked[end] = Forked(pid, status, end)
+        self.poll.register(end, select.POLLIN)
         self.poll.register(status, 0)  # an error alone: nobody reads it any more
         _tell(status, pid)
 
@@ -196,8 +200,10 @@ def settle_in(order: Order) -> None:
     """Give this process what one started anew would have: its variables, its output, its words, dice of its own.
 
     What it has besides, such as folder and limits, is the nursery's: there is one for each set of these. Python's own
-    dice are thrown anew by Python at every fork, torch's begin alike in every process.
+    dice are thrown anew by Python at every fork; those of a GPU begin alike in every process.
     """
+    import torch
+
     os.dup2(order.output, 1)
     os.dup2(order.output, 2)
     os.close(order.output)
@@ -205,5 +211,6 @@ def settle_in(order: Order) -> None:
     os.environ.update(json.loads(order.environment))
     sys.argv[1:] = [str(number) for number in (order.requests, order.messages, os.getppid())]
     importlib.invalidate_caches()
+    torch.default_generator.seed()
     if (numpy_random := sys.modules.get("numpy.random")) is not None:
         numpy_random.seed()

@@ -36,7 +36,8 @@ class ForkedProcess:
 
     def __init__(self, pid: int, status: Any, pipes: Pipes) -> None:
         self.pid, self.pipes = pid, pipes
-        self._status, self._code = status, None
+        self._status = status
+        self._code: int | None = None
 
     def wait(self) -> int:
         """Its exit status once it has ended; where the nursery was killed, the kernel ended the child with it."""
@@ -130,7 +131,10 @@ def nursery_for(environment: Mapping[str, str]) -> Nursery | None:
         return None
     with _lock:
         found = _nurseries.get(kept)
-        if (found is None or found.is_gone()) and threading.current_thread() is threading.main_thread():
+        if found is not None and found.is_gone():
+            found.end()
+            found = None
+        if found is None and threading.current_thread() is threading.main_thread():
             # The kernel ends a nursery with the thread that started it.
             found = _nurseries[kept] = Nursery(environment)
         return found if found is not None and not found.refuses else None

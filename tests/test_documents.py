@@ -1,6 +1,5 @@
 """Documents name files and modules that are there."""
 
-import importlib
 import re
 from pathlib import Path
 
@@ -28,7 +27,6 @@ def test_every_path_that_a_document_names_exists(path):
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_name_that_a_document_imports_exists(path):
-    for module, names in re.findall(r"^(?:>>> )?from (legroom[\w.]*) import ([\w, ]+)", path.read_text(), re.MULTILINE):
-        if not NOT_HERE.search(module + names):
-            found = importlib.import_module(module)
-            assert [name for name in names.split(", ") if not hasattr(found, name.strip())] == []
+    for line in re.findall(r"^(?:>>> )?(from legroom[\w.]* import [\w, ]+)", path.read_text(), re.MULTILINE):
+        if not NOT_HERE.search(line):
+            exec(line, {})

@@ -131,16 +131,16 @@ def make_job(**more):
     return Job(**(fields | more))
 
 
-def make_trunk(job, settings=SETTINGS, **more):
+def make_trunk(job, settings=SETTINGS, device="cpu", **more):
     valid = job.valid_data() if job.valid_data else None
-    return Trunk(job, Train(device="cpu", settings=asdict(settings), **more), job.train_data(), valid)
+    return Trunk(job, Train(device=device, settings=asdict(settings), **more), job.train_data(), valid)
 
 
-def assert_undisturbed(job, settings=SETTINGS, parts=(3, 4, 6, 9), **branch):
+def assert_undisturbed(job, settings=SETTINGS, parts=(3, 4, 6, 9), device="cpu", **branch):
     """Losses and weights of a trunk are the same with branches and without, across the ends of epochs."""
-    plain = make_trunk(job, settings)
+    plain = make_trunk(job, settings, device)
     expected, losses = plain.advance(sum(parts)), []
-    branched = make_trunk(job, settings)
+    branched = make_trunk(job, settings, device)
     for part in parts:
         branched.branch(**{"schedule": linear(7, 2.0), "num_steps": 7, "evaluate_steps": 3} | branch)
         losses += branched.advance(part)
@@ -169,6 +169,17 @@ def test_the_loss_scale_is_put_back():
     settings = replace(SETTINGS, precision="fp16", clip_norm=1.0)
     assert_undisturbed(job, settings, schedule=constant(1e4))  # gradients overflow, and the scale is halved
     assert_undisturbed(make_job(), replace(SETTINGS, precision="bf16"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_trunk_on_a_gpu_goes_on_bit_for_bit(fused, precision):
+    job = make_job(
+        model=lambda: nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 1)),
+        optimizer=lambda model, rate: torch.optim.Adam(model.parameters(), rate, fused=fused),
+    )
+    assert_undisturbed(job, replace(SETTINGS, precision=precision), device="cuda", schedule=constant(1e3))
 
 
 def test_loader_processes_go_on_with_their_own_random_numbers():

@@ -69,6 +69,14 @@ def test_a_run_that_diverged_is_told_as_the_error_it_was(tmp_path):
     assert (str(again.value), again.value.facts) == (str(first.value), first.value.facts)
 
 
+def test_a_run_that_was_killed_came_to_nothing(tmp_path):
+    ask(tmp_path, num_steps=100)
+    path = tmp_path / "logbook.jsonl"
+    path.write_text("".join(f"{line}\n" for line in path.read_text().splitlines() if '"trained"' not in line))
+    with pytest.raises(UsageError, match="Let it go on with legroom train --resume"):
+        advise_again(tmp_path, "train")
+
+
 def test_a_logbook_without_a_run_is_refused(tmp_path):
     ask(tmp_path, num_steps=100)
     records = type("Records", (), {"entries": []})()

@@ -4,7 +4,7 @@ import math
 import statistics
 from dataclasses import asdict
 
-from legroom.errors import Diverged
+from legroom.errors import Diverged, UsageError
 from legroom.logbook import Records
 from legroom.questions.train.answer import TrainAnswer
 from legroom.requests import JobDescription
@@ -23,7 +23,10 @@ SHARE = 0.02
 
 def advise(records: Records, request: Train) -> TrainAnswer:
     """The answer for that run; a loss that is no number is an error that says where it happened."""
-    trained: Trained = [entry.result for entry in records.entries if entry.request == request][-1]
+    found: list[Trained] = [entry.result for entry in records.entries if entry.request == request]
+    if not found:
+        raise UsageError("The logbook does not say what this run came to. Let it go on with legroom train --resume")
+    trained = found[-1]
     if trained.stopped_because == "diverged":
         raise _diverged(trained)
     description = records.description()

@@ -14,9 +14,9 @@ Rule = tuple[Callable[[Any], bool], str]
 """Whether a value will do, and what it must be, in words."""
 
 
-def most_workers() -> int:
-    """More loader processes than this are a slip of the hand: each of them imports torch."""
-    return max(FEWEST, WORKERS_A_CORE * (os.cpu_count() or 1))
+def most_workers(num_cores: int | None = None) -> int:
+    """More loader processes than this are a slip of the hand: each of them imports torch. None: all cores there are."""
+    return max(FEWEST, WORKERS_A_CORE * (num_cores or os.cpu_count() or 1))
 
 
 def _whole(least: int) -> Rule:

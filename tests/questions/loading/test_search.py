@@ -6,13 +6,17 @@ from dataclasses import replace
 import pytest
 
 from legroom.errors import UsageError
-from legroom.questions.loading.records import ComparedLoaders, CompareLoaders, ReadCold
+from legroom.questions.loading.records import ComparedLoaders, CompareLoaders, LoaderSettings, ReadCold
+from legroom.requests import record_from, to_json
+from legroom.setting_rules import most_workers
 from legroom.testing import FakeLoaders, FakeMachine
 
 GIB = 2**30
 
 
-def best_throughput(loaders, batch_size, most=256):
+def best_throughput(loaders, batch_size):
+    """Of all counts that a job may ask for."""
+    most = min(256, most_workers(loaders.num_cores))
     return batch_size / min(loaders.batch_seconds(num) for num in range(most + 1))
 
 
@@ -213,6 +217,14 @@ def test_no_more_workers_are_tried_than_memory_holds(ask):
     assert max(ran) <= 3
 
 
+def test_no_more_workers_are_tried_than_a_job_may_ask_for(ask):
+    machine = FakeMachine(loaders=FakeLoaders(prepare_seconds=1e-4, wait_seconds=0.5, step_seconds=1e-3, num_cores=2))
+    answer = ask(machine.loaders, machine=machine)
+    ran = [settings.num_workers for r in machine.asked if isinstance(r, CompareLoaders) for settings in r.lanes]
+    assert max(ran) == most_workers(2) == 64
+    assert answer.num_workers >= 63
+
+
 def test_a_shm_too_small_is_found_before_a_worker_dies_of_it(ask):
     loaders = FakeLoaders(prepare_seconds=0.4, batch_bytes=40 * 2**20)
     machine = FakeMachine(loaders=loaders)
@@ -363,9 +375,6 @@ def test_a_batch_larger_than_the_data_is_refused(ask):
 
 
 def test_throughputs_survive_the_way_through_json(ask):
-    from legroom.questions.loading.records import LoaderSettings
-    from legroom.requests import record_from, to_json
-
     request = CompareLoaders(
         device="cpu", batch_size=8, what="load", lanes=(LoaderSettings(num_workers=3, blas_threads=None),)
     )

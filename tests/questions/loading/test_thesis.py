@@ -37,6 +37,11 @@ def test_workers_of_the_thesis_that_cannot_run_are_no_answer(ask):
         ask(FakeLoaders(prepare_seconds=0.045, step_seconds=0.01, most_workers=4), rule="thesis", batch_size=100)
 
 
+def test_more_workers_than_a_job_may_have_are_no_answer(ask):
+    with pytest.raises(DoesNotFit, match="500 workers are needed, and a job may have"):
+        ask(FakeLoaders(prepare_seconds=5.0, step_seconds=0.01), rule="thesis", batch_size=100)
+
+
 def test_the_thesis_batch_is_told_for_hosts_of_other_sizes(ask):
     rows = ask(FakeLoaders(prepare_seconds=0.045, step_seconds=0.01), rule="thesis", batch_size=100).batch_by_memory
     batches = [row["batch_size"] for row in rows]

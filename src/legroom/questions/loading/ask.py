@@ -6,6 +6,7 @@ from legroom.errors import UsageError
 from legroom.host import Host
 from legroom.host.target import check_cuda, choose_target
 from legroom.job_address import AnyJob, address_of
+from legroom.laws.loading import MOST_WORKERS
 from legroom.logbook import Entry
 from legroom.questions.base import START_SECONDS, Foreseen, check_word, foreseen_probe
 from legroom.questions.loading.advice import advise
@@ -15,7 +16,7 @@ from legroom.questions.loading.search import find_loading
 from legroom.questions.loading.thesis import measure_thesis
 from legroom.requests import Describe, JobDescription
 from legroom.session import Run, earlier_entries, keep, open_session
-from legroom.setting_rules import PRECISIONS
+from legroom.setting_rules import PRECISIONS, most_workers
 from legroom.units import format_bytes
 
 RULES = ("legroom", "thesis")
@@ -130,6 +131,7 @@ def _question(
         num_cores=limits.num_cores,
         available_bytes=int(MEMORY_SHARE * limits.available_bytes),
         shm_bytes=limits.shm_bytes,
+        most_workers=min(MOST_WORKERS, most_workers(limits.num_cores)),
         rule=rule,
         largest_batch=batch_size if rule == "thesis" else None,
         seed=run.seed,

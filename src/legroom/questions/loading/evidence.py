@@ -147,7 +147,7 @@ class Evidence:
     def most_workers(self) -> int:
         """The most that are worth trying: fewer than any that failed."""
         fewer = [one.lane.num_workers - 1 for one in self.failed]
-        return max(0, min([self.most_in_memory(), *fewer])) if self.workers else 0
+        return max(0, min([self.question.most_workers, self.most_in_memory(), *fewer])) if self.workers else 0
 
 
 def loader_cost(settings: LoaderSettings) -> tuple[int, int, bool, bool]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from legroom.environments import UNCHANGED, Environment
 from legroom.errors import NothingMeasured
+from legroom.laws.loading import MOST_WORKERS
 from legroom.requests import RecordKind, Request
 
 if TYPE_CHECKING:
@@ -198,6 +199,8 @@ class LoadingQuestion:
     """Host memory that can be taken now."""
     shm_bytes: int | None = None
     """Free bytes of /dev/shm; None where there is none."""
+    most_workers: int = MOST_WORKERS
+    """More are not tried, as no job may ask for them here."""
     rule: str = "legroom"
     """Asked by: ours, or the thesis'."""
     largest_batch: int | None = None

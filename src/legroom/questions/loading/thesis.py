@@ -64,6 +64,8 @@ def measure_thesis(session: Session, question: LoadingQuestion) -> None:
             ask_comparison(session, request)
     num_workers, batch_size = read_thesis(session.records, question).choose(question.available_bytes)
     needed = f"By the thesis' rule {num_workers} workers are needed"
+    if num_workers > question.most_workers:
+        raise DoesNotFit(f"{needed}, and a job may have {question.most_workers} on this machine")
     if batch_size < 1:
         free = format_bytes(question.available_bytes)
         raise DoesNotFit(f"{needed}, and {free} of host memory do not hold one sample for each")

@@ -154,10 +154,12 @@ def test_a_cliff_that_no_law_knows_is_found_and_told(ask, edge, falls_alone, dev
             assert f"of what {answer.num_workers} workers do" in told
 
 
-def test_laws_that_are_fitted_are_no_cliffs(ask):
-    for smooth in MANY_CORES.values():
-        answer = ask(FakeLoaders(**{"step_seconds": 5e-4, **smooth}, noise=0.02), device="cuda")
-        assert not any("cliff" in note for note in answer.notes)
+@pytest.mark.parametrize("name", MANY_CORES)
+def test_a_fall_that_the_law_explains_is_no_cliff_and_costs_no_comparison(ask, name):
+    machine = FakeMachine(loaders=FakeLoaders(**{"step_seconds": 5e-4, **MANY_CORES[name]}, noise=0.02))
+    answer = ask(machine.loaders, machine=machine, device="cuda")
+    assert not any("cliff" in note for note in answer.notes)
+    assert len([r for r in machine.asked if isinstance(r, CompareLoaders) and r.what == "together"]) <= 2
 
 
 def test_no_workers_where_they_cannot_help(ask):

@@ -5,8 +5,9 @@
 smooth: a curve whose slope changes by about BEND an octave (an integrated random walk, as of a smoothing spline);
 rough: what caches and kernels do at one size, about ROUGH; noise: what the interval of the timing says. g is what
 neighbours and timing together foretell: where timings repeat themselves it is the timing, where they swing it lies
-between neighbours. A size is enough where g_i - g_best, less SURE of its standard deviations, is above ln(share).
-The first of many noisy timings that seems to reach the highest of them is too small, and another one each time.
+between neighbours. A size is enough where g_i - g_best is above ln(share), and SURE of its standard deviations lower
+still above it less SLACK. The first of many noisy timings that seems to reach the highest of them is too small, and
+another one each time.
 Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning (2006), sections 2.2 and 6.3.
 """
 
@@ -24,8 +25,8 @@ from legroom.questions.speed.records import SpeedQuestion, StepTime
 BEND, ROUGH = 0.3, 0.05
 FREE = 100.0
 """Variance of height and slope, of which nothing is known beforehand."""
-SURE, SPAN = 0.84, 1.64
-"""Standard deviations that the knee keeps from its share (four of five), and those of its range (19 of 20 each way)."""
+SURE, SLACK = 1.64, 0.05
+"""19 times of 20 a knee has no less than so little below its share."""
 WIDTH = 3.0
 """Standard deviations in half an interval of reruns."""
 LEAST_NOISE = 0.003
@@ -44,14 +45,13 @@ def timed_knee(points: Sequence[StepTime], own: Collection[int], share: float) -
     values, deviations = smoothed(worth)
     fast = [place for place, point in enumerate(worth) if point.samples_per_second >= least]
     if not fast:  # only a size beside a power of two is fast
-        fastest = max(points, key=lambda point: point.samples_per_second).batch_size
-        return fastest, (fastest, fastest)
-    best = max(fast, key=lambda place: values[place])
-    low, knee, high = (
-        worth[next((place for place in fast if values[place] - sure * deviations[place] >= math.log(share)), best)]
-        for sure in (-SPAN, SURE, SPAN)
-    )
-    return knee.batch_size, (min(low.batch_size, knee.batch_size), max(high.batch_size, knee.batch_size))
+        knee = max(points, key=lambda point: point.samples_per_second).batch_size
+        return knee, (knee, knee)
+    best, wanted = max(fast, key=lambda place: values[place]), math.log(share)
+    highs, lows = values + SURE * deviations, values - SURE * deviations
+    enough = (highs >= wanted, (values >= wanted) & (lows >= wanted - SLACK), lows >= wanted)
+    low, knee, high = (worth[next((place for place in fast if has[place]), best)].batch_size for has in enough)
+    return knee, (min(low, knee), max(high, knee))
 
 
 def smoothed(points: Sequence[StepTime]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -13,10 +13,9 @@ from legroom.questions import QUESTIONS, part_of
 from legroom.requests import record_kinds
 
 SOURCE = Path(legroom.__file__).parent
-KERNEL = (
-    "child", "clock", "engines", "environments", "errors", "files", "host", "job", "job_address", "job_files",
-    "logbook", "plan_file", "reports", "requests", "session", "setting_rules", "texts", "training", "units",
-)  # fmt: skip
+OUTSIDE = ("questions", "api", "testing", "__init__", "__main__")
+"""What may know questions; all else is shared by them."""
+KERNEL = sorted({path.stem for path in SOURCE.iterdir() if path.suffix in (".py", "")} - {*OUTSIDE, "__pycache__"})
 JOINING = {"plan": ("ask", "answer", "records"), "speed": ("records",)}
 """Questions that are made of others, and `speed`, which takes from memory's records which sizes ran."""
 BESIDE_TORCH = ("child", "training", "workloads", "adapters")

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -17,30 +17,6 @@ UNHINDERED = 1.5
 """Launches up to so many times the fastest did not wait for room in the driver's queue."""
 
 
-class StepTimer(Protocol):
-    """Tells the seconds of each of several steps."""
-
-    clock: Clock
-    """Of the host, for what is waited for."""
-
-    def time(self, step: Step, num_steps: int) -> list[float]:
-        """Seconds of each step."""
-        ...
-
-    def both_clocks(self, watched: Watched, step_seconds: float) -> Held:
-        """Seconds of the device alone and of the host alone, by one more step where it needs one."""
-        ...
-
-    def wait(self) -> None:
-        """Wait until the device has done what it was given."""
-        ...
-
-
-def open_timer(device: torch.device, clock: Clock = monotonic) -> StepTimer:
-    """The timer of that device."""
-    return EventTimer(clock) if device.type == "cuda" else HostTimer(device, clock)
-
-
 class HostTimer:
     """Reads the host's clock; other accelerators than CUDA are waited for after every step."""
 
@@ -52,7 +28,7 @@ class HostTimer:
         return [self._time_one(step) for _ in range(num_steps)]
 
     def both_clocks(self, watched: Watched, step_seconds: float) -> Held:
-        """Unknown: a host that waits after every step shows one clock only."""
+        """What device and host need alone is unknown: a host that waits after every step shows one clock only."""
         return Held()
 
     def wait(self) -> None:
@@ -108,3 +84,11 @@ class EventTimer:
     def wait(self) -> None:
         """Wait until the device has done what it was given."""
         torch.cuda.synchronize()
+
+
+StepTimer = HostTimer | EventTimer
+
+
+def open_timer(device: torch.device, clock: Clock = monotonic) -> StepTimer:
+    """The timer of that device."""
+    return EventTimer(clock) if device.type == "cuda" else HostTimer(device, clock)

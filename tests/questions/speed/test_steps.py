@@ -9,11 +9,13 @@ from torch.nn.utils.rnn import pad_sequence
 
 import legroom
 from legroom.child.built_job import BuiltJob
+from legroom.child.step_timer import open_timer
 from legroom.job_address import address_of
 from legroom.questions.speed.child.detailed import count_flops
 from legroom.questions.speed.child.nvml import GpuMonitor, Reading, load_of
 from legroom.questions.speed.child.padding import measure_padding
 from legroom.questions.speed.child.steps import time_steps
+from legroom.questions.speed.child.subject import Subject
 from legroom.questions.speed.records import MeasurePadding, TimeSteps
 
 SHORT = {"device": "cpu", "seconds": 1.0, "min_rounds": 2}
@@ -72,6 +74,14 @@ def test_every_size_is_timed_with_its_interval_shares_and_load():
         assert 0 < point.load.utilisation <= 1
         assert 0 < point.peak_bytes < point.available_bytes
     assert found.uncounted == ["mkldnn_rnn_layer"] or found.flops_per_sample > 0
+
+
+@pytest.mark.parametrize(("run", "seconds"), [(0, 0.01), (1, 0.02)])
+def test_a_fresh_process_counts_its_slow_steps_as_a_plain_loop_does(monkeypatch, run, seconds):
+    timer = open_timer(torch.device("cpu"))
+    monkeypatch.setattr(timer, "time", lambda step, num: [0.01] * (num - 1) + [0.01 if num == 1 else 0.01 * (num + 1)])
+    request = TimeSteps(batch_sizes=(4,), run=run, **SHORT)
+    assert Subject(4, request, BuiltJob(address_of("digits")), timer).visit() == pytest.approx(seconds)
 
 
 def test_a_size_that_does_not_fit_leaves_the_others_as_they_are():

@@ -59,7 +59,9 @@ class GpuMonitor:
         finally:
             stop.set()
             thread.join()
-        return load_of(readings, _energy(joules, self._joules()), time.monotonic() - started, num_samples)
+        seconds, after = time.monotonic() - started, self._joules()
+        spent = after - joules if joules is not None and after is not None else None
+        return load_of(readings, spent, seconds, num_samples)
 
     def _poll(self, stop: threading.Event, readings: list[Reading]) -> None:
         stop.wait(WINDOW_SECONDS)
@@ -97,10 +99,6 @@ def _read(nvml: Any, handle: Any) -> Reading:
         clock_hertz=_try(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * 1e6),
         throttled=bool(reasons & slowed),
     )
-
-
-def _energy(before: float | None, after: float | None) -> float | None:
-    return after - before if before is not None and after is not None else None
 
 
 def _mean(values: list[float | None]) -> float | None:

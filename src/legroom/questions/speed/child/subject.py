@@ -55,7 +55,11 @@ class Subject:
         self._batches: list[Batch] = []
 
     def visit(self) -> float:
-        """Median seconds of as many steps as fill a visit; the first visit warms up."""
+        """Seconds of a step, by as many as fill a visit; the first visit warms up.
+
+        A fresh process counts all of them, as a plain loop does: slow moments fall between short steps and into long
+        ones, so that medians of steps would favour small sizes. In rounds the median over visits leaves them out alike.
+        """
         try:
             placed = self.place()
             memory = HostMeter() if self.device.type == "cpu" else None
@@ -69,7 +73,7 @@ class Subject:
             self._give_memory_back()
             raise
         self.built.beat(f"batch of {self.batch_size}")
-        return statistics.median(seconds)
+        return statistics.fmean(seconds) if self.request.run else statistics.median(seconds)
 
     def place(self) -> "itertools.cycle[Batch]":
         """The batches, on the device; between visits they wait on the host, so that only one size takes room there."""

@@ -104,6 +104,8 @@ FAULTS = (
         name="loading: fills all of /dev/shm",
         line="by_shm = int(_ahead_bytes(shm_bytes / num_devices, batch_bytes) / max(1.0, waiting))",
         faulty="by_shm = int(shm_bytes / num_devices / max(1.0, waiting))",
+        line_after="ahead = ROOM_SHARE * shm_bytes / num_devices - NUM_TAKEN * batch_bytes",
+        faulty_after="ahead = shm_bytes / num_devices",
         tests="tests/probes/test_loading_search.py",
         tests_after="tests/questions/loading/test_search.py",
         keyword="a_shm_that_limits or a_shm_too_small",

@@ -4,7 +4,7 @@ import os
 import resource
 import sys
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import torch
 
@@ -16,43 +16,8 @@ from legroom.requests import CardMemory, ReadCard
 from legroom.training.torch_internals import expand_segments
 
 
-class Meter(Protocol):
-    """Tells the peak since it was last read, and what else the device knows."""
-
-    reserved: list[int]
-    """What torch held after each step."""
-
-    def take_peak(self) -> int:
-        """Bytes of the peak since the last call."""
-        ...
-
-    def end_step(self) -> None:
-        """A step has ended."""
-        ...
-
-    def more_phases(self) -> dict[str, int]:
-        """Peaks that belong to no phase of a step."""
-        ...
-
-    def retried(self) -> bool:
-        """Whether the allocator went on giving back and asking again after the second step."""
-        ...
-
-    def outside_bytes(self) -> int:
-        """Bytes of the device that the job took behind torch's back."""
-        ...
-
-
-def open_meter(device: str, cap_bytes: int | None) -> Meter:
-    """The meter of the device, with its cap in force."""
-    return HostMeter() if device == "cpu" else CardMeter(cap_bytes)
-
-
 class HostMeter:
     """Memory of this process; loader processes that it has started are told of apart."""
-
-    def __init__(self) -> None:
-        self.reserved: list[int] = []
 
     @staticmethod
     def loader_bytes() -> int:
@@ -74,17 +39,13 @@ class HostMeter:
     def end_step(self) -> None:
         """Nothing to note on a host."""
 
-    def more_phases(self) -> dict[str, int]:
-        """None on a host."""
+    def reserved(self) -> dict[str, int]:
+        """Nothing: resident memory is all there is."""
         return {}
 
-    def retried(self) -> bool:
-        """A host's allocator does not retry."""
-        return False
-
-    def outside_bytes(self) -> int:
-        """Resident memory is all there is."""
-        return 0
+    def report(self) -> dict[str, Any]:
+        """A host's allocator does not retry, nor does anything lie outside."""
+        return {"outcome": "measured"}
 
 
 class CardMeter:
@@ -101,7 +62,7 @@ class CardMeter:
         if CardMeter.first_used_bytes is None:
             CardMeter.first_used_bytes = card.total_bytes - card.free_bytes - torch.cuda.memory_reserved()
         torch.cuda.reset_peak_memory_stats()
-        self.reserved: list[int] = []
+        self._reserved: list[int] = []
         self._retries: list[int] = [_num_retries()]
         self._top_reserved = 0
 
@@ -114,21 +75,31 @@ class CardMeter:
 
     def end_step(self) -> None:
         """Note what torch holds and how often it had to ask twice."""
-        self.reserved.append(torch.cuda.memory_reserved())
+        self._reserved.append(torch.cuda.memory_reserved())
         self._retries.append(_num_retries())
 
-    def more_phases(self) -> dict[str, int]:
-        """The most that torch took from the card: this is what runs out."""
+    def reserved(self) -> dict[str, int]:
+        """The most that torch took from the card so far, under its name among the phases: this is what runs out."""
         return {"reserved": self._top_reserved}
 
-    def retried(self) -> bool:
-        """The first two steps may shuffle blocks; later ones that do so thrash."""
-        return len(self._retries) > 3 and self._retries[-1] > self._retries[2]
-
-    def outside_bytes(self) -> int:
-        """What the driver sees beyond torch's own and what was there before."""
+    def report(self) -> dict[str, Any]:
+        """What a record of peaks says of the card alone."""
         free, total = torch.cuda.mem_get_info()
-        return max(0, total - free - torch.cuda.memory_reserved() - (CardMeter.first_used_bytes or 0))
+        return {
+            # The first two steps may shuffle blocks; later ones that do so thrash.
+            "outcome": "retried" if len(self._retries) > 3 and self._retries[-1] > self._retries[2] else "measured",
+            "step_reserved_bytes": self._reserved,
+            # What the driver sees beyond torch's own and what was there before.
+            "outside_bytes": max(0, total - free - torch.cuda.memory_reserved() - (CardMeter.first_used_bytes or 0)),
+        }
+
+
+Meter = HostMeter | CardMeter
+
+
+def open_meter(device: str, cap_bytes: int | None) -> Meter:
+    """The meter of the device, with its cap in force."""
+    return HostMeter() if device == "cpu" else CardMeter(cap_bytes)
 
 
 def _num_retries() -> int:

@@ -153,16 +153,12 @@ def print_memory(console: Console, answer: MemoryAnswer) -> None:
     )
     print_rows(console, memory_rows(answer))
     if answer.probes:
+        table = Grid("batch", "peak", "spread", "step", "what", title="what was tried", title_justify="left")
+        for probe in answer.probes:
+            table.add_row(*_probe_cells(probe, answer))
         console.print()
-        _print_probes(console, answer)
+        console.print(table)
     print_remarks(console, answer)
-
-
-def _print_probes(console: Console, answer: MemoryAnswer) -> None:
-    table = Grid("batch", "peak", "spread", "step", "what", title="what was tried", title_justify="left")
-    for probe in answer.probes:
-        table.add_row(*_probe_cells(probe, answer))
-    console.print(table)
 
 
 def memory_rows(answer: MemoryAnswer) -> Iterable[Row]:

@@ -5,7 +5,6 @@ find_expandable_block, map_block, unmap_block, release_blocks.
 """
 
 from bisect import bisect_left, insort
-from typing import Protocol
 
 MIB = 2**20
 BLOCK_BYTES = 512
@@ -83,33 +82,9 @@ class FreeBlocks:
         return self._start_before.get(address, address)
 
 
-class Pool(Protocol):
-    """Blocks that are taken, free ones between them, and the card's memory under both."""
-
-    page_bytes: int
-    mapped_bytes: int
-    """What the pool holds of the card."""
-
-    def take(self, size: int) -> Block | None:
-        """A free block; None where none is large enough."""
-        ...
-
-    def grow(self, size: int) -> Block:
-        """A block on as much new memory as it takes."""
-        ...
-
-    def give(self, address: int, size: int) -> None:
-        """The block is free again, and one with its free neighbours."""
-        ...
-
-    def release(self) -> None:
-        """Give the card back what is wholly free."""
-        ...
-
-
-def weigh(pool: Pool, size: int) -> int:
-    """The bytes that a request beyond the free blocks is weighed with against the cap."""
-    return round_up(size, SMALL_PAGE) if size >= WEIGHED_BYTES else pool.page_bytes
+def weigh(page_bytes: int, size: int) -> int:
+    """The bytes that a request beyond the free blocks of a pool is weighed with against the cap."""
+    return round_up(size, SMALL_PAGE) if size >= WEIGHED_BYTES else page_bytes
 
 
 class GrowingPool:
@@ -122,6 +97,7 @@ class GrowingPool:
 
     def __init__(self, page_bytes: int) -> None:
         self.page_bytes, self.mapped_bytes = page_bytes, 0
+        """mapped_bytes: what the pool holds of the card."""
         self._free, self._holes = FreeBlocks(), FreeBlocks()
         self._holes.put(0, ENDLESS)
 
@@ -199,7 +175,7 @@ class FixedPool:
 
     def grow(self, size: int) -> Block:
         """A block at the start of a new segment."""
-        address, segment = self._end, weigh(self, size)
+        address, segment = self._end, weigh(self.page_bytes, size)
         self._end += segment + 1  # a gap, so that segments never touch
         self._segments[address] = segment
         self.mapped_bytes += segment

@@ -28,7 +28,6 @@ from legroom.questions.memory.allocator.pools import (
     SMALL_PAGE,
     FixedPool,
     GrowingPool,
-    Pool,
     round_up,
     weigh,
 )
@@ -36,7 +35,8 @@ from legroom.questions.memory.allocator.trace_law import Event, Size
 
 SMALL_BYTES = MIB
 """The largest block of the small pool."""
-POOLS: Mapping[Kind, type[GrowingPool] | type[FixedPool]] = {"expandable": GrowingPool, "default": FixedPool}
+Pool = GrowingPool | FixedPool
+POOLS: Mapping[Kind, type[Pool]] = {"expandable": GrowingPool, "default": FixedPool}
 NUM_STEPS, NUM_RETRYING = 5, 2
 """Steps of a proof, and how many of them may retry."""
 
@@ -77,7 +77,7 @@ class Allocator:
         pool = self._small if size <= SMALL_BYTES else self._large
         block = pool.take(size)
         if block is None:
-            if not self._may_grow(weigh(pool, size)):
+            if not self._may_grow(weigh(pool.page_bytes, size)):
                 return False
             block = pool.grow(size)
         self._blocks[name] = (pool, *block)

@@ -83,12 +83,10 @@ def _measure(request: StepPeaks, built: BuiltJob, clock: Clock) -> PhasePeaks:
         meter.end_step()
     spread, grown = watch.spread(), growth(watch.steps)
     phases = watch.peaks() | {"evaluation": _evaluation_peak(built, built.model, request, request.batch_size, watch)}
-    phases |= meter.more_phases() | _large_evaluation(built, built.model, request, watch)
+    phases |= meter.reserved() | _large_evaluation(built, built.model, request, watch)
     return PhasePeaks(
-        outcome="retried" if meter.retried() else "measured",
+        **meter.report(),
         phase_bytes=phases,
-        step_reserved_bytes=meter.reserved,
-        outside_bytes=meter.outside_bytes(),
         spread=spread,
         num_repeats=request.num_steps,
         step_seconds=statistics.median(seconds),

@@ -72,6 +72,22 @@ def test_a_question_reaches_no_other_but_to_join_it_and_its_own_child_never(ques
                 assert part in JOINING.get(question, ()), f"{path} imports {name}"
 
 
+FORBIDDEN = {
+    "reports": {"training", "engines", "api", "cli", "child", "adapters"},
+    "training": {"engines", "reports", "api", "cli", "child", "workloads", "adapters"},
+    "engines": {"reports", "api", "cli", "child", "training"},
+    "workloads": {"engines", "reports", "api", "cli", "child", "adapters"},
+    "adapters": {"engines", "reports", "api", "cli", "child", "workloads"},
+}
+
+
+@pytest.mark.parametrize("folder", FORBIDDEN)
+def test_imports_run_one_way(folder):
+    for path in files(folder):
+        reached = {name.split(".")[0] for name in ours(path)}
+        assert not reached & FORBIDDEN[folder], f"{path} imports {reached & FORBIDDEN[folder]}"
+
+
 def test_laws_know_numbers_alone():
     for path in files("laws"):
         assert {name.split(".")[0] for name in ours(path)} <= {"laws", "units", "errors"}, path

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Result = TypeVar("Result")
+NURSERY = "nursery"
+"""The word that starts a process which forks children, instead of one of these."""
 SAVING, SAVED = "saving", "saved"
 """What a run says, without fail, before and after it writes weights: that may take long, and hears no signals."""
 

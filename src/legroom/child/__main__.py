@@ -22,8 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from legroom.child import NURSERY
-from legroom.requests import SAVED, SAVING
+from legroom.requests import NURSERY, SAVED, SAVING
 
 PR_SET_PDEATHSIG = 1
 BEAT_SECONDS = 1.0

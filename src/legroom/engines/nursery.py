@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from legroom.child import NURSERY
 from legroom.engines.process import COMMAND, Pipes
+from legroom.requests import NURSERY
 
 READ_AT_START = (
     "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "BLIS_", "DNNL_", "ONEDNN_", "ATEN_", "NPY_", "MALLOC_", "GLIBC_",

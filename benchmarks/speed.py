@@ -53,12 +53,12 @@ class Early:
     """An engine whose first worker was started before it was needed."""
 
     def __init__(self, address: JobAddress, environment: Environment) -> None:
-        self.worker: Child | None = LocalEngine().start(address, environment)
+        self.worker: Child | None = LocalEngine().start(address, environment, alone=True)
 
     def start(self, address: JobAddress, environment: Environment, *, alone: bool = False) -> Child:
         """That worker, then new ones."""
         worker, self.worker = self.worker, None
-        return worker or LocalEngine().start(address, environment)
+        return worker or LocalEngine().start(address, environment, alone=alone)
 
 
 class Here:

@@ -5,6 +5,7 @@ import pytest
 from legroom.environments import STEADY_MALLOC
 from legroom.job_address import JobAddress
 from legroom.questions.memory.records import StepPeaks, TraceMemory
+from legroom.questions.speed.records import TimeSteps
 from legroom.requests import Describe
 from legroom.session import Run, open_session
 from legroom.testing import FakeMachine
@@ -12,6 +13,7 @@ from legroom.testing import FakeMachine
 DESCRIBE, PEAKS = Describe(), StepPeaks(device="cpu", batch_size=2)
 ON_GPU = StepPeaks(device="cuda", batch_size=2, anew=True)
 PROOF = StepPeaks(device="cpu", batch_size=2, proof=True)
+STEPS, STEPS_ON_GPU = (TimeSteps(device=device, batch_sizes=(2,), run=1) for device in ("cpu", "cuda"))
 
 
 class Watched(FakeMachine):
@@ -32,12 +34,13 @@ class Watched(FakeMachine):
         (False, [DESCRIBE, ON_GPU, DESCRIBE], [False]),
         (False, [TraceMemory()], [False]),
         (False, [PROOF], [True]),
+        (False, [STEPS, STEPS_ON_GPU], [True, False]),
         (True, [DESCRIBE, PEAKS, DESCRIBE], [True]),
         (False, [DESCRIBE, PEAKS, DESCRIBE], [False, True]),
     ],
-    ids=["shared", "trace", "proof", "opened so", "found out later"],
+    ids=["shared", "trace", "proof", "steps", "opened so", "found out later"],
 )
-def test_memory_of_a_host_is_counted_in_children_that_share_none(tmp_path, alone, requests, started):
+def test_what_forks_share_is_measured_in_children_that_share_none(tmp_path, alone, requests, started):
     engine = Watched()
     run = Run(out=tmp_path, engine=engine)
     with open_session("memory", JobAddress(text="digits"), run, STEADY_MALLOC, alone=alone) as session:

@@ -36,7 +36,10 @@ class Request(Generic[Result]):
 
     @property
     def alone(self) -> bool:
-        """Whether memory that it counts must be all the process's own: it is then started anew, not forked."""
+        """Whether it measures what a fork shares with its siblings: memory of the host, and how it lies.
+
+        The process is then started anew, not forked.
+        """
         return False
 
     @property

@@ -71,7 +71,7 @@ class Session:
         self._environment = environment
         """Of the shared child: that of the questions to come, for requests that any child can answer."""
         self._alone = alone
-        """Whether the shared child is started anew: where its memory counts, and where no other child will follow."""
+        """Whether the shared child is started anew: where requests will need that, and where no other child follows."""
         self._spares: dict[tuple[tuple[str, str | None], ...], Child] = {}
         """Started early, by their environment."""
 

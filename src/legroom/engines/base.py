@@ -38,6 +38,6 @@ class Engine(Protocol):
     def start(self, address: JobAddress, environment: Environment, *, alone: bool = False) -> Child:
         """A new child for that job, whose environment differs from this one in those variables.
 
-        `alone`: its memory must be all its own, so it shares none with a process it was forked from.
+        `alone`: it shares no memory with a process it was forked from, nor the way it lies there.
         """
         ...

@@ -55,7 +55,7 @@ class LocalEngine:
 
 
 def start_process(environment: Mapping[str, str], *, alone: bool) -> Process:
-    """A process with exactly that environment, forked where that can be done and its memory need not be all its own."""
+    """A process with exactly that environment, forked where that can be done and is allowed."""
     pipes = Pipes()
     try:
         nursery = None if alone else nursery_for(environment)

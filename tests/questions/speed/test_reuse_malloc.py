@@ -15,7 +15,8 @@ ZOO = Path(__file__).parents[3] / "benchmarks" / "small_zoo.py"
 
 def system_share(**more):
     request = TimeSteps(device="cpu", batch_sizes=(1024,), seconds=0.5, min_rounds=1, **more)
-    child = LocalEngine().start(address_of(f"{ZOO}:job", {"model": "separable", "threads": "1"}), request.environment)
+    address = address_of(f"{ZOO}:job", {"model": "separable", "threads": "1"})
+    child = LocalEngine().start(address, request.environment, alone=request.alone)
     try:
         return child.ask(request).points[0].system_share
     finally:

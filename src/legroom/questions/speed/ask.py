@@ -41,7 +41,7 @@ def speed(
     address = address_of(job, options)
     _check_words(run.host, device, batch_sizes, rule, share, seconds, precision)
     target = choose_target(run.host, device)
-    with open_session("speed", address, run) as session:
+    with open_session("speed", address, run, alone=target.device == "cpu") as session:
         description = session.describe(run.seed)
         question = SpeedQuestion(
             precision=precision or description.baseline["precision"],

@@ -21,8 +21,8 @@ class BucketBatches(Sampler[list[int]]):
     has `batch_size` samples. Each bucket's last batch may be smaller. Of "shuffled" batches the one with the most
     places comes first: a run that would exceed memory does so at once, and a memory probe sees the worst.
 
-    Chance is torch's own, so that a resumed run draws the same batches. Where the data has fewer samples than one batch
-    there is none.
+    Random numbers are torch's own, so that a resumed run draws the same batches. Where the data has fewer
+    samples than one batch there is none.
     """
 
     def __init__(

@@ -61,19 +61,7 @@ def test_twenty_kills_lose_nothing_repeat_nothing_and_leave_no_orphan(tmp_path):
 
 def test_a_kill_while_children_are_forked_leaves_no_orphan(tmp_path):
     rng = random.Random(1)
-    command = [
-        sys.executable,
-        "-m",
-        "legroom",
-        "speed",
-        JOB,
-        "--device",
-        "cpu",
-        "--seconds",
-        "2",
-        "--out",
-        str(tmp_path),
-    ]
+    command = [sys.executable, "-m", "legroom", "loading", JOB, "--device", "cpu", "--out", str(tmp_path)]
     num_below = []
     for _ in range(6):
         below = kill_after(command, rng.uniform(0.5, 8.0))

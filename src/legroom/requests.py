@@ -80,6 +80,12 @@ class JobDescription:
     """The largest batch the job's own loader gives; None where it has none, or no limit was met."""
     widest_valid_batch: int | None = None
     has_score: bool
+    goal: Literal["max", "min"] = "max"
+    """Whether a higher or a lower score is better."""
+    has_valid: bool = True
+    """Whether there is validation data. Descriptions of before did not say."""
+    optimizer_name: str = ""
+    """The class of the job's optimizer; empty where the job keeps its optimizers to itself."""
     baseline: Mapping[str, Any]
     """The job's own settings."""
     torch_version: str

@@ -21,6 +21,21 @@ def parse_bytes(text: str) -> int:
     return int(float(match[1]) * _SIZES[match[2].lower()])
 
 
+_TIMES = {"": 1.0, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_seconds(text: str) -> float:
+    """The seconds a person means.
+
+    >>> parse_seconds("2min"), parse_seconds("1.5 h"), parse_seconds("90")
+    (120.0, 5400.0, 90.0)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    if not match or match[2].lower() not in _TIMES:
+        raise UsageError(f"{text!r} is no time. Write a number and one of s, min, h: 2min")
+    return float(match[1]) * _TIMES[match[2].lower()]
+
+
 def format_bytes(num_bytes: float, most_digits: int = 1) -> str:
     """Bytes as a person reads them, in powers of 1024, with one digit after the point or more where they say more.
 

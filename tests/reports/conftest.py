@@ -6,6 +6,7 @@ from legroom import api
 from legroom.job_address import JobAddress
 from legroom.questions.base import Recommendation
 from legroom.questions.loading.answer import LoadingAnswer
+from legroom.questions.rate.fake import FakeLearning
 from legroom.questions.speed.answer import SpeedAnswer
 from legroom.reports.page import write_page
 from legroom.reports.saved_answers import save_answer
@@ -32,6 +33,13 @@ def train_answer(tmp_path):
     """Of a run of 100 updates."""
     run = api.Run(out=tmp_path / "train", engine=FakeMachine())
     return api.train(JobAddress(text=NASTY), device="cpu", run=run, num_steps=100)
+
+
+@pytest.fixture
+def rate_answer(tmp_path):
+    """Of a learner whose best rate is 0.1."""
+    run = api.Run(out=tmp_path / "rate", engine=FakeMachine(FakeLearning()))
+    return api.rate(JobAddress(text=NASTY), device="cpu", target="loss=0.12", run=run)
 
 
 @pytest.fixture
@@ -141,9 +149,9 @@ def loading_point(workers):
 
 
 @pytest.fixture
-def answers(plan_answer, memory_answer, speed_answer, loading_answer, train_answer):
+def answers(plan_answer, memory_answer, speed_answer, loading_answer, rate_answer, train_answer):
     """An answer to every question, in the page's order."""
-    return [plan_answer, memory_answer, speed_answer, loading_answer, train_answer]
+    return [plan_answer, memory_answer, speed_answer, loading_answer, rate_answer, train_answer]
 
 
 @pytest.fixture

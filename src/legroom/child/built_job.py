@@ -31,6 +31,8 @@ class BuiltJob:
         """Of the largest batch that a loader gave, by batch size."""
         self.worker_bytes = 0
         """Private memory of the largest loader worker seen."""
+        self.kept: dict[str, Any] = {}
+        """What a question holds here from request to request, by its name."""
 
     @cached_property
     def job(self) -> Job:
@@ -66,7 +68,7 @@ class BuiltJob:
         they cost up to 7 % of the batch; left over from before, they would lie aside.
         """
         self.__dict__.pop("model", None)
-        self.__dict__.pop("_optimizer", None)
+        self.__dict__.pop("optimizer", None)
         gc.collect()
         if torch.cuda.is_available():
             clear_cublas_workspaces()
@@ -80,10 +82,11 @@ class BuiltJob:
         """The job's step with a model on the device."""
         self.model.to(device).train()
         settings = replace(self.job.baseline, precision=precision, accumulation_steps=1)
-        return TrainingStep(self.job, self.model, self._optimizer, settings, device, watch)
+        return TrainingStep(self.job, self.model, self.optimizer, settings, device, watch)
 
     @cached_property
-    def _optimizer(self) -> Any:
+    def optimizer(self) -> Any:
+        """The optimizer at the job's own rate; None where the job keeps its optimizers to itself."""
         if self.job.optimizer is None:
             return None
         with blaming("optimizer"):

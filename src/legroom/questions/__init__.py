@@ -8,6 +8,7 @@ QUESTIONS = (
     "memory",
     "speed",
     "loading",
+    "rate",
     "plan",
     "train",
     "vocabulary",

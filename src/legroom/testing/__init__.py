@@ -2,8 +2,9 @@
 
 from legroom.questions.loading.fake import FakeLoaders
 from legroom.questions.memory.fake import FakeMemory
+from legroom.questions.rate.fake import FakeLearner
 from legroom.questions.speed.fake import FakeSteps
-from legroom.questions.train.fake import FakeLearner, FakeRuns
+from legroom.questions.train.fake import FakeRuns
 from legroom.testing.clock import FakeClock
 from legroom.testing.conformance import check_engine
 from legroom.testing.host import plant_gpu, plant_host

@@ -1,7 +1,7 @@
 """A trunk and its branches: from one state of a training several short ones, each with its own rate and batch."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -91,6 +91,22 @@ class Trunk:
             branch = self.trainer.branch(schedule, batch_size=size, accumulation_steps=passes)
             with closing(branch.feed):
                 return self._run(branch, num_steps, evaluate_steps or num_steps)
+        finally:
+            self.trainer.put_back(kept)
+
+    def ramp(self, schedule: Schedule, num_steps: int, ends: Callable[[list[float]], bool]) -> list[float]:
+        """Losses of a branch whose rate moves at every update, read at once, until they say that it should end."""
+        settings = self.trainer.settings
+        losses: list[float] = []
+        kept = self.trainer.state(self.valid_data).copied()
+        try:
+            branch = self.trainer.branch(
+                schedule, batch_size=settings.batch_size, accumulation_steps=settings.accumulation_steps
+            )
+            with closing(branch.feed):
+                while len(losses) < num_steps and not (losses and ends(losses)):
+                    losses += self._train(branch, 1)
+            return losses
         finally:
             self.trainer.put_back(kept)
 

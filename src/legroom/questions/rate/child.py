@@ -1,0 +1,204 @@
+"""Trunks and branches of the job in this process: each is grown once, held, and left by copies."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from legroom.child.built_job import BuiltJob
+from legroom.clock import monotonic
+from legroom.questions.rate.records import BranchBatch, Grown, GrowTrunk, LearnRequest, RampRate, RateRamp, Shape
+from legroom.training.branches import Trunk
+from legroom.training.checkpoint import FORMAT, load, save
+from legroom.training.records import Train
+from legroom.training.rng import restore_rng, rng_state
+from legroom.training.state import RunState
+
+BLOWN_UP = 10.0
+"""Times the first losses of a ramp: it has diverged."""
+FIRST_LOSSES = 5
+MOST_HELD = 6
+"""Trunks held at a time; others lie on disk, or are grown anew."""
+
+
+@dataclass
+class HeldTrunk:
+    """A trunk, and how far it is."""
+
+    trunk: Trunk
+    step: int = 0
+    diverged: bool = False
+    rng: Mapping[str, Any] | None = None
+    """Random numbers as it left them: other trunks draw from the same."""
+
+
+def ramp_rate(request: RampRate, built: BuiltJob) -> RateRamp:
+    """Losses while the rate climbs; it ends where they blow up."""
+    started, trunk = monotonic(), _new_trunk(request, built)
+    own, span = float(request.settings["learning_rate"]), math.log(request.most_rate / request.least_rate)
+    rates = [request.least_rate * math.exp(span * step / (request.num_steps - 1)) for step in range(request.num_steps)]
+    try:
+        losses = trunk.ramp(lambda step: rates[step] / own, request.num_steps, _blows_up)
+    finally:
+        trunk.close()
+    return RateRamp(
+        rates=rates[: len(losses)],
+        losses=[loss if math.isfinite(loss) else 1e30 for loss in losses],
+        diverged=_blows_up(losses),
+        num_samples=len(losses) * _update_size(request.settings),
+        seconds=monotonic() - started,
+        steps_per_epoch=trunk.trainer.feed.steps_per_epoch,
+    )
+
+
+def grow_trunk(request: GrowTrunk, built: BuiltJob) -> Grown:
+    """The trunk grown to that update, and a copy of it cooled down and evaluated."""
+    return _leave(
+        request,
+        built,
+        request.to_step,
+        num_steps=request.cooldown_steps,
+        schedule=cooling(0, request.cooldown_steps, request.shape),
+    )
+
+
+def branch_batch(request: BranchBatch, built: BuiltJob) -> Grown:
+    """A copy of the trunk that goes on with another batch size and rate."""
+    own = float(request.settings["learning_rate"])
+    cool = cooling(request.num_steps - request.cooldown_steps, request.cooldown_steps, request.shape)
+    return _leave(
+        request,
+        built,
+        request.from_step,
+        num_steps=request.num_steps,
+        schedule=lambda step: request.learning_rate / own * cool(step),
+        batch_size=request.batch_size,
+    )
+
+
+def cooling(constant_steps: int, cooldown_steps: int, shape: Shape) -> Callable[[int], float]:
+    """Factor on the rate: 1, then down to 0 in a line, or as 1 minus the root of the share that is over.
+
+    >>> [cooling(2, 2, "linear")(step) for step in range(5)]
+    [1.0, 1.0, 1.0, 0.5, 0.0]
+    """
+
+    def factor(step: int) -> float:
+        share = min(1.0, max(0.0, (step - constant_steps) / max(1, cooldown_steps)))
+        return 1 - (share if shape == "linear" else math.sqrt(share))
+
+    return factor
+
+
+def _leave(
+    request: GrowTrunk | BranchBatch,
+    built: BuiltJob,
+    to_step: int,
+    *,
+    num_steps: int,
+    schedule: Callable[[int], float],
+    batch_size: int | None = None,
+) -> Grown:
+    """Grow the trunk where it has to be, run the branch, and say what both came to."""
+    started, own = monotonic(), _update_size(request.settings)
+    size = own if batch_size is None else batch_size
+    held, train_loss, grown = _grow(request, built, to_step)
+    if held.diverged:
+        return Grown(diverged=True, num_steps=to_step, paid_samples=grown * own, seconds=monotonic() - started)
+    (found,) = held.trunk.branch(schedule=schedule, num_steps=num_steps, batch_size=batch_size)
+    diverged = found.train_loss is not None and not math.isfinite(found.train_loss)
+    return Grown(
+        diverged=diverged,
+        loss=found.loss,
+        score=found.score,
+        train_loss=train_loss,
+        num_steps=to_step + num_steps,
+        num_samples=to_step * own + num_steps * size,
+        paid_samples=grown * own + num_steps * size,
+        seconds=monotonic() - started,
+    )
+
+
+def _grow(request: GrowTrunk | BranchBatch, built: BuiltJob, to_step: int) -> tuple[HeldTrunk, float | None, int]:
+    """The trunk at that update, its latest mean loss, and how many updates that took now."""
+    held = _held(request, built, to_step)
+    before = held.step
+    if held.rng is not None:
+        restore_rng(held.rng)
+    losses = held.trunk.advance(to_step - before) if not held.diverged else []
+    held.step, held.rng = to_step, rng_state()
+    held.diverged = held.diverged or not math.isfinite(sum(losses))
+    tail = losses[-max(1, to_step // 10) :]
+    if request.folder and not held.diverged and to_step > before:
+        _save(held, _path(request))
+    mean = sum(tail) / len(tail) if tail and not held.diverged else None
+    return held, mean, len(losses)
+
+
+def _held(request: LearnRequest[Any], built: BuiltJob, to_step: int) -> HeldTrunk:
+    """The trunk as it was left, in memory or on disk; a new one where it has gone further, or is unknown."""
+    trunks: dict[str, HeldTrunk] = built.kept.setdefault("trunks", {})
+    name = _name(request)
+    held = trunks.pop(name, None)
+    if held is None or held.step > to_step:
+        if held is not None:
+            held.trunk.close()
+        held = _load(request, built, to_step) or HeldTrunk(_new_trunk(request, built))
+    trunks[name] = held  # the last in the dictionary is the last used
+    while len(trunks) > MOST_HELD:
+        trunks.pop(next(iter(trunks))).trunk.close()
+    return held
+
+
+def _save(held: HeldTrunk, path: Path) -> None:
+    """Keep the trunk for a process that goes on where this one was killed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save(path, {"format": FORMAT, "identity": {}, "step": held.step, **held.trunk.trainer.state().to_file()})
+
+
+def _load(request: LearnRequest[Any], built: BuiltJob, to_step: int) -> HeldTrunk | None:
+    """The trunk as an earlier process left it, if it had not gone further than that."""
+    content = load(_path(request), {}) if request.folder else None
+    if content is None or content["step"] > to_step:
+        return None
+    held = HeldTrunk(_new_trunk(request, built), step=content["step"])
+    held.trunk.trainer.restore(RunState.from_file(content))
+    held.rng = rng_state()
+    return held
+
+
+def _new_trunk(request: LearnRequest[Any], built: BuiltJob) -> Trunk:
+    built.forget_model()
+    train = Train(device=request.device, settings=request.settings)
+    return Trunk(built.job, train, _part(built.train.dataset, request.fraction), built.valid.dataset, beat=built.beat)
+
+
+def _part(dataset: Any, fraction: float) -> Any:
+    """The same samples each time: a share of the data set, drawn at random."""
+    if fraction == 1 or not hasattr(dataset, "__len__"):
+        return dataset
+    order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0))
+    return torch.utils.data.Subset(dataset, order[: max(1, round(fraction * len(dataset)))].tolist())
+
+
+def _name(request: LearnRequest[Any]) -> str:
+    words = json.dumps([dict(request.settings), request.fraction, request.device], sort_keys=True)
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+def _path(request: LearnRequest[Any]) -> Path:
+    return Path(request.folder) / f"{_name(request)}.pt"
+
+
+def _update_size(settings: Any) -> int:
+    return int(settings["batch_size"]) * int(settings.get("accumulation_steps", 1))
+
+
+def _blows_up(losses: list[float]) -> bool:
+    first = sorted(losses[:FIRST_LOSSES])[len(losses[:FIRST_LOSSES]) // 2]
+    return not math.isfinite(losses[-1]) or losses[-1] > BLOWN_UP * max(first, 1e-12)

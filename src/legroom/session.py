@@ -45,6 +45,8 @@ class Run:
     """Where children run; processes of this machine where absent."""
     host: Host = field(default_factory=read_host)
     """The machine in question; tests plant one."""
+    clock: Clock = monotonic
+    """By which budgets end; tests plant one."""
     together: str = ""
     """Questions with the same word here use each other's records, resumed or not; empty: this one stands alone."""
 
@@ -173,7 +175,16 @@ def open_session(
         silence_seconds=run.timeout, limit_bytes=int(HOST_SHARE * run.host.limits.available_bytes)
     )
     logbook = _logbook(command, address, run)
-    return Session(address, engine, logbook, environment=environment, alone=alone, progress=run.progress, host=run.host)
+    return Session(
+        address,
+        engine,
+        logbook,
+        environment=environment,
+        alone=alone,
+        progress=run.progress,
+        host=run.host,
+        clock=run.clock,
+    )
 
 
 def _logbook(command: str, address: JobAddress, run: Run) -> Logbook:

@@ -1,10 +1,11 @@
 """What all questions have: an answer with its circumstances, recommendations, foreseen cost, shared checks."""
 
+import math
 import statistics
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from legroom.errors import UsageError
 
@@ -81,6 +82,23 @@ def typical_seconds(entries: Iterable[Any], kind: type, otherwise: float) -> flo
     """Seconds that a request of that kind took before, in the middle."""
     seconds = [entry.seconds for entry in entries if isinstance(entry.request, kind)]
     return statistics.median(seconds) if seconds else otherwise
+
+
+def read_target(text: str, *others: str) -> tuple[Literal["loss", "score"], float]:
+    """The name and the value of a target; `others` are words that may stand in its place.
+
+    >>> read_target("score=0.97")
+    ('score', 0.97)
+    """
+    name, _, word = text.partition("=")
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if name not in ("loss", "score") or not math.isfinite(value):
+        known = " or ".join(["score=0.97, loss=0.1", *others]) if others else "score=0.97 or loss=0.1"
+        raise UsageError(f"The target {text!r} cannot be read. Write {known}")
+    return ("loss" if name == "loss" else "score"), value
 
 
 def check_word(what: str, word: Any, known: Collection[Any]) -> None:

@@ -13,6 +13,7 @@ from legroom.questions.rate.fake import FakeLearner, FakeLearning
 from legroom.reports.saved_answers import read_answers
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, plant_host
+from legroom.training.records import Train
 
 
 def plant(seed):
@@ -37,7 +38,7 @@ def ask(learner, size, own, out, *, resume=False, **more):
     num_epochs = max(1, round(3 * learner.updates_needed(size) * size / 10_000))
     baseline = Settings(batch_size=size, learning_rate=own, num_epochs=num_epochs)
     machine = FakeMachine(FakeLearning(learner), baseline=baseline)
-    run = api.Run(out=out, engine=machine, host=plant_host(), resume=resume)
+    run = api.Run(out=out, engine=machine, host=plant_host(), resume=resume, clock=machine.clock)
     words = {"target": "loss=0.12", "budget": 1e6, **more}
     return api.rate("digits", device="cpu", run=run, **words), machine
 
@@ -83,7 +84,8 @@ def test_a_resumed_search_repeats_no_finished_trunk_or_branch(tmp_path):
 def test_a_target_beyond_reach_is_told_with_the_best_that_was_seen(tmp_path):
     answer, _ = ask(LEARNER, 64, 0.02, tmp_path, target="loss=1e-9")
     assert not answer.reached
-    assert any("was not reached: the best seen is" in note for note in answer.notes)
+    assert any("3 of 3 seeds did not reach loss 1e-09; the best" in note for note in answer.notes)
+    assert "no rate reached loss 1e-09" in answer.recommendations[0].because
 
 
 def test_where_every_rate_diverges_that_is_the_error(tmp_path):
@@ -110,10 +112,25 @@ def test_wrong_words_are_refused_in_a_sentence(tmp_path, words, sentence):
         ask(LEARNER, 64, 0.02, tmp_path, **words)
 
 
-def test_a_job_with_its_own_step_is_refused_with_what_to_add(tmp_path):
-    run = api.Run(out=tmp_path, engine=FakeMachine(own_step=True), host=plant_host())
-    with pytest.raises(UsageError, match="give the Job loss and optimizer"):
-        api.rate("digits", device="cpu", run=run)
+@pytest.mark.parametrize(
+    ("planted", "target", "sentence"),
+    [
+        ({"own_step": True}, "same", "give the Job loss and optimizer"),
+        ({}, "score=0.9", "This job has no score; name a loss"),
+        ({"baseline": Settings(accumulation_steps=4)}, "loss=1", "joins 4 passes into an update"),
+    ],
+    ids=["own step", "no score", "accumulation"],
+)
+def test_a_job_that_cannot_be_asked_is_refused_with_what_to_do(tmp_path, planted, target, sentence):
+    run = api.Run(out=tmp_path, engine=FakeMachine(**planted), host=plant_host())
+    with pytest.raises(UsageError, match=sentence):
+        api.rate("digits", device="cpu", target=target, run=run)
+
+
+def test_the_budget_counts_from_the_first_look_at_the_job(tmp_path):
+    answer, machine = ask(LEARNER, 64, 0.02, tmp_path, target="loss=1e-9", budget=10.0)
+    assert 5.0 < machine.clock() < 15.0
+    assert not answer.reached
 
 
 def test_an_answer_whose_seeds_did_not_reach_the_target_is_kept_and_read_again(tmp_path):
@@ -121,3 +138,19 @@ def test_an_answer_whose_seeds_did_not_reach_the_target_is_kept_and_read_again(t
     assert answer.steps_range == (None, None)
     assert [saved.answer for saved in read_answers(tmp_path)[0]] == [answer]
     assert "Which learning rate?" in (tmp_path / "report.html").read_text()
+
+
+def test_without_a_target_the_job_is_run_by_its_own_settings_on_three_seeds(tmp_path):
+    answer, machine = ask(LEARNER, 64, 0.02, tmp_path, target="same")
+    runs = [request for request in machine.asked if isinstance(request, Train)]
+    assert [request.settings["seed"] for request in runs] == [0, 1, 2]
+    assert {request.settings["learning_rate"] for request in runs} == {0.02}
+    assert answer.target == {"name": "loss", "value": 0.5, "from": "measured"}
+
+
+def test_a_critical_batch_that_branches_leave_open_is_not_told(tmp_path):
+    answer, _ = ask(replace(LEARNER, noise=3.0), 64, 0.02, tmp_path)
+    low, high = answer.critical_range
+    assert high > 16 * low
+    assert answer.critical_batch_size is None
+    assert "the critical batch size: its branches leave it between" in answer.not_measured[0]

@@ -19,6 +19,8 @@ HARDLY = 1.15
 """Times the fewest updates, within which a rate is as good."""
 LEAST_SPREAD = 1.3
 """The plausible range is never told narrower than by this factor to both sides: rates were tried a factor 3 apart."""
+WIDEST_TOLD = 16.0
+"""Ends of a range further apart than this factor are no knowledge: no number is told between them."""
 RULES = {"sgd": "linear", "adam": "sqrt"}
 
 
@@ -29,11 +31,12 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
     best = winner(first, question)
     if best is None or best.last is None:
         raise NothingMeasured(_all_diverged(evidence))
-    wanted = signed(question.target, question)
-    steps = _steps_by_seed(evidence, best, wanted)
+    steps = _steps_by_seed(evidence, best, question.wanted)
     middle = statistics.median(steps)
     num_steps = round(middle) if math.isfinite(middle) else best.last.num_steps
     critical, critical_range = critical_batch(evidence, best)
+    unknown = _unknown_batch(critical_range)
+    critical = None if unknown else critical
     size, description = best.batch_size, records.description()
     cooldown = round(num_steps * COOLDOWN / (1 + COOLDOWN))
     schedule = f"stable:cooldown={cooldown / num_steps:.3g}"
@@ -49,8 +52,8 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
         machine=records.head.machine,
         seconds=records.seconds(),
         notes=[*records.notes, *description.notes, *_notes(question, best, steps)],
-        not_measured=[] if critical is not None else ["the critical batch size: no branch at another batch was run"],
-        recommendations=[_recommend(best.learning_rate, (low, high), num_steps, question)],
+        not_measured=unknown,
+        recommendations=[_recommend(best.learning_rate, (low, high), middle, question)],
         device=question.device,
         method=question.method,
         batch_size=size,
@@ -64,7 +67,7 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
         num_epochs=num_steps * size / max(1, description.num_samples or 1),
         target={"name": question.target_name, "value": question.target, "from": question.target_from},
         reached=math.isfinite(middle),
-        best_value=signed(min(trunk.best_until(10**12) for trunk in first), question),
+        best_value=question.signed(min(trunk.best for trunk in first)),
         sensitivity=sensitivity(first, best),
         rule=RULES[question.optimizer],
         critical_batch_size=critical,
@@ -77,13 +80,6 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
         settings={**question.settings, **found},
         baseline=dict(description.baseline),
     )
-
-
-def signed(value: float | None, question: RateQuestion) -> float:
-    """A score or loss as the evidence judges it, and back: less is better."""
-    if value is None:
-        return -math.inf
-    return value if question.goal == "min" else -value
 
 
 def _known(value: float) -> float | None:
@@ -107,7 +103,7 @@ def plausible_rates(trunks: Sequence[Trunk], best: Trunk) -> tuple[float, float]
 def parabola(trunks: Sequence[Trunk], best: Trunk) -> float | None:
     """How steeply ln updates rises with the square of ln rate's distance from the best; None where nobody can tell."""
     far = [
-        (math.log(trunk.learning_rate / best.learning_rate), behind(trunk, best))
+        (math.log(trunk.learning_rate / best.learning_rate), behind(trunk.points[-1], best))
         for trunk in trunks
         if trunk is not best
     ]
@@ -123,12 +119,12 @@ def sensitivity(trunks: Sequence[Trunk], best: Trunk) -> dict[str, float]:
 
 
 def _notes(question: RateQuestion, best: Trunk, steps: Sequence[float]) -> list[str]:
-    notes, target = [], f"{question.target_name} {question.target:.4g}" if question.target is not None else ""
+    notes, target = [], f"{question.target_name} {question.target:.4g}"
     num_missed = sum(not math.isfinite(each) for each in steps)
-    if target and num_missed > len(steps) / 2:
+    if num_missed > len(steps) / 2:
         notes.append(
-            f"{target} was not reached: the best seen is {signed(best.best_until(10**12), question):.4g}. "
-            "Raise --budget, or name a target that the job can reach"
+            f"{num_missed} of {len(steps)} seeds did not reach {target}; the best that this rate gave is "
+            f"{question.signed(best.best):.4g}. Raise --budget, or name a target that the job can reach"
         )
     elif num_missed:
         notes.append(f"{num_missed} of {len(steps)} seeds did not reach {target}")
@@ -137,12 +133,19 @@ def _notes(question: RateQuestion, best: Trunk, steps: Sequence[float]) -> list[
     return notes
 
 
-def _recommend(rate: float, span: tuple[float, float], num_steps: int, question: RateQuestion) -> Recommendation:
-    because = (
-        f"it reaches {question.target_name} {question.target:.4g} in {num_steps:,} updates"
-        if question.target is not None
-        else "it goes furthest"
-    )
+def _unknown_batch(span: tuple[float, float] | None) -> list[str]:
+    """A sentence where the branches do not tell the critical batch size."""
+    if span is None:
+        return ["the critical batch size: no branch at another batch was run"]
+    low, high = span
+    told = f"the critical batch size: its branches leave it between {low:,.3g} and {high:,.0f}"
+    return [told] if high > WIDEST_TOLD * low else []
+
+
+def _recommend(rate: float, span: tuple[float, float], middle: float, question: RateQuestion) -> Recommendation:
+    target = f"{question.target_name} {question.target:.4g}"
+    reaches = f"it reaches {target} in {middle:,.0f} updates, in the middle of the seeds"
+    because = reaches if math.isfinite(middle) else f"no rate reached {target}; this one came nearest"
     return Recommendation(name="learning_rate", value=rate, range=span, because=because, evidence=["grown"])
 
 
@@ -152,7 +155,7 @@ def _curve(trunk: Trunk, question: RateQuestion) -> dict[str, Any]:
         "batch_size": trunk.batch_size,
         "seed": trunk.seed,
         "num_steps": [point.num_steps for point in trunk.points],
-        "value": [signed(point.value, question) for point in trunk.points],
+        "value": [question.signed(point.value) for point in trunk.points],
         "diverged_at": trunk.diverged_at,
     }
 

@@ -9,7 +9,7 @@ from legroom.errors import UsageError
 from legroom.host.target import check_cuda, choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, address_of
-from legroom.questions.base import check_word
+from legroom.questions.base import check_word, read_target
 from legroom.questions.rate.advice import advise
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.rate.records import RateQuestion
@@ -48,33 +48,34 @@ def rate(
     run = run or Run()
     address = address_of(job, options)
     check_word("method", method, METHODS)
-    aim = read_target(target)
+    aim = None if target == "same" else read_target(target, "same")
     _check_numbers(batch_size=batch_size, budget=budget, seeds=seeds, fraction=fraction)
     if precision is not None:
         check_word("precision", precision, PRECISIONS)
     check_cuda(run.host, device)
     place = choose_target(run.host, device).device
     with open_session("rate", address, run) as session:
-        description = session.describe(run.seed)
-        _refuse(description, batch_size)
+        started, description = session.clock(), session.describe(run.seed)
+        name = aim[0] if aim else "score" if description.has_score else "loss"
+        _refuse(description, batch_size, name)
         given = {"batch_size": batch_size, "precision": precision}
         chosen = {name: value for name, value in given.items() if value is not None}
         settings = asdict(Settings(**{**description.baseline, "seed": run.seed, **chosen}))
         question = RateQuestion(
             device=place,
             settings=settings,
-            target_name=aim[0] if aim else "score" if description.has_score else "loss",
-            target=aim[1] if aim else None,
-            goal=description.goal if (aim[0] if aim else "score") == "score" and description.has_score else "min",
+            target_name=name,
+            target=aim[1] if aim else math.nan,
+            goal=description.goal if name == "score" else "min",
             optimizer=kind_of(description.optimizer_name),
             method=method,
             budget_seconds=budget,
             num_seeds=seeds,
             fraction=fraction,
         )
-        question = find_target(session, question, description)
+        question = find_target(session, question, description, is_named=aim is not None)
         session.note(question)
-        find_rate(session, question)
+        find_rate(session, question, started)
         return keep(session, advise(session.records, question))
 
 
@@ -85,24 +86,6 @@ def kind_of(optimizer_name: str) -> Literal["sgd", "adam"]:
     ('adam', 'sgd')
     """
     return "adam" if any(word in optimizer_name.lower() for word in ADAPTIVE) else "sgd"
-
-
-def read_target(text: str) -> tuple[Literal["score", "loss"], float] | None:
-    """The name and the value; None for what the job's own settings reach.
-
-    >>> read_target("score=0.97"), read_target("same")
-    (('score', 0.97), None)
-    """
-    if text == "same":
-        return None
-    name, _, word = text.partition("=")
-    try:
-        value = float(word)
-    except ValueError:
-        value = math.nan
-    if name not in ("loss", "score") or not math.isfinite(value):
-        raise UsageError(f"The target {text!r} cannot be read. Write score=0.97, loss=0.1 or same")
-    return ("loss" if name == "loss" else "score"), value
 
 
 def _check_numbers(*, batch_size: int | None, budget: float, seeds: int, fraction: float) -> None:
@@ -118,7 +101,7 @@ def _check_numbers(*, batch_size: int | None, budget: float, seeds: int, fractio
         )
 
 
-def _refuse(description: JobDescription, batch_size: int | None) -> None:
+def _refuse(description: JobDescription, batch_size: int | None, target_name: str) -> None:
     """Say what a job lacks that cannot be asked for a rate."""
     if description.own_step:
         raise UsageError(
@@ -126,6 +109,13 @@ def _refuse(description: JobDescription, batch_size: int | None) -> None:
         )
     if not description.has_valid:
         raise UsageError("The rate is judged on validation data, and this job has none; give the Job valid_data")
+    if target_name == "score" and not description.has_score:
+        raise UsageError("This job has no score; name a loss, as in --target loss=0.1, or give the Job a score")
+    if (passes := int(description.baseline["accumulation_steps"])) > 1:
+        raise UsageError(
+            f"This job joins {passes} passes into an update, which legroom rate does not do yet; "
+            "let its settings have accumulation_steps=1"
+        )
     size = batch_size or int(description.baseline["batch_size"])
     limit = description.widest_batch or description.num_samples
     if limit is not None and size > limit:

@@ -5,7 +5,6 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,16 +13,14 @@ from legroom.child.built_job import BuiltJob
 from legroom.clock import monotonic
 from legroom.questions.rate.records import BranchBatch, Grown, GrowTrunk, LearnRequest, RampRate, RateRamp, Shape
 from legroom.training.branches import Trunk
-from legroom.training.checkpoint import FORMAT, load, save
 from legroom.training.records import Train
 from legroom.training.rng import restore_rng, rng_state
-from legroom.training.state import RunState
 
 BLOWN_UP = 10.0
 """Times the first losses of a ramp: it has diverged."""
 FIRST_LOSSES = 5
 MOST_HELD = 6
-"""Trunks held at a time; others lie on disk, or are grown anew."""
+"""Trunks held at a time; others are grown anew."""
 
 
 @dataclass
@@ -134,41 +131,22 @@ def _grow(request: GrowTrunk | BranchBatch, built: BuiltJob, to_step: int) -> tu
     held.step, held.rng = to_step, rng_state()
     held.diverged = held.diverged or not math.isfinite(sum(losses))
     tail = losses[-max(1, to_step // 10) :]
-    if request.folder and not held.diverged and to_step > before:
-        _save(held, _path(request))
     mean = sum(tail) / len(tail) if tail and not held.diverged else None
     return held, mean, len(losses)
 
 
 def _held(request: LearnRequest[Any], built: BuiltJob, to_step: int) -> HeldTrunk:
-    """The trunk as it was left, in memory or on disk; a new one where it has gone further, or is unknown."""
+    """The trunk as it was left; a new one where it has gone further, or is unknown."""
     trunks: dict[str, HeldTrunk] = built.kept.setdefault("trunks", {})
     name = _name(request)
     held = trunks.pop(name, None)
     if held is None or held.step > to_step:
         if held is not None:
             held.trunk.close()
-        held = _load(request, built, to_step) or HeldTrunk(_new_trunk(request, built))
+        held = HeldTrunk(_new_trunk(request, built))
     trunks[name] = held  # the last in the dictionary is the last used
     while len(trunks) > MOST_HELD:
         trunks.pop(next(iter(trunks))).trunk.close()
-    return held
-
-
-def _save(held: HeldTrunk, path: Path) -> None:
-    """Keep the trunk for a process that goes on where this one was killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save(path, {"format": FORMAT, "identity": {}, "step": held.step, **held.trunk.trainer.state().to_file()})
-
-
-def _load(request: LearnRequest[Any], built: BuiltJob, to_step: int) -> HeldTrunk | None:
-    """The trunk as an earlier process left it, if it had not gone further than that."""
-    content = load(_path(request), {}) if request.folder else None
-    if content is None or content["step"] > to_step:
-        return None
-    held = HeldTrunk(_new_trunk(request, built), step=content["step"])
-    held.trunk.trainer.restore(RunState.from_file(content))
-    held.rng = rng_state()
     return held
 
 
@@ -189,10 +167,6 @@ def _part(dataset: Any, fraction: float) -> Any:
 def _name(request: LearnRequest[Any]) -> str:
     words = json.dumps([dict(request.settings), request.fraction, request.device], sort_keys=True)
     return hashlib.sha256(words.encode()).hexdigest()[:16]
-
-
-def _path(request: LearnRequest[Any]) -> Path:
-    return Path(request.folder) / f"{_name(request)}.pt"
 
 
 def _update_size(settings: Any) -> int:

@@ -22,7 +22,6 @@ class Point:
     num_samples: int
     value: float
     """What is judged, so that less is better: the loss, or the score with its sign by the goal."""
-    noise_scale: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,9 +39,10 @@ class Trunk:
         """The longest run so far."""
         return self.points[-1] if self.points else None
 
-    def best_until(self, num_steps: int) -> float:
-        """The least value of all runs up to that length."""
-        return min((point.value for point in self.points if point.num_steps <= num_steps), default=math.inf)
+    @property
+    def best(self) -> float:
+        """The least value of all its runs."""
+        return min((point.value for point in self.points), default=math.inf)
 
     def steps_to(self, value: float) -> float | None:
         """Updates of a run that reaches the value, between the lengths that were run; None where none does."""
@@ -112,7 +112,7 @@ def value_of(result: Grown, question: RateQuestion) -> float:
     found = result.loss if question.target_name == "loss" else result.score
     if result.diverged or found is None or not math.isfinite(found):
         return math.inf
-    return found if question.goal == "min" else -found
+    return question.signed(found)
 
 
 def _add(
@@ -129,7 +129,6 @@ def _add(
         num_steps=result.num_steps,
         num_samples=result.num_samples,
         value=value_of(result, question),
-        noise_scale=result.noise_scale,
     )
     trunk.points = sorted([*trunk.points, point], key=lambda each: each.num_steps)
 

@@ -1,7 +1,7 @@
 """How a job learns: trunks at a constant rate, and branches that cool down or change the batch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from legroom.environments import UNCHANGED, Environment
@@ -19,8 +19,6 @@ class LearnRequest(Request[Learned]):
     device: str
     settings: Mapping[str, Any]
     """The whole of `Settings`: batch size, rate, warm-up and seed of the trunk."""
-    folder: str = field(default="", compare=False)
-    """Where the states of trunks lie from request to request; empty keeps them in the process alone."""
     fraction: float = 1.0
     """Share of the training data that is used."""
 
@@ -98,8 +96,6 @@ class Grown:
     paid_samples: int = 0
     """Samples that answering took: what was grown before is not paid again."""
     seconds: float = 0.0
-    noise_scale: float | None = None
-    """McCandlish's B_noise by gradients of passes and of whole updates, where updates are made of several passes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +106,7 @@ class RateQuestion:
     settings: Mapping[str, Any]
     """The job's own, at the batch size in question."""
     target_name: Literal["score", "loss"]
-    target: float | None = None
-    """None: what the job's own settings reach."""
+    target: float
     goal: Goal
     """Of the score, or "min" for a loss."""
     target_from: Literal["given", "measured", "forecast"] = "given"
@@ -122,6 +117,15 @@ class RateQuestion:
     budget_seconds: float = 120.0
     num_seeds: int = 3
     fraction: float = 1.0
+
+    @property
+    def wanted(self) -> float:
+        """The target as the evidence judges values: less is better."""
+        return self.signed(self.target)
+
+    def signed(self, value: float) -> float:
+        """A score or loss so that less is better, and back."""
+        return value if self.goal == "min" else -value
 
     def trunk(self, learning_rate: float, to_step: int, *, seed: int, warmup_steps: int, cooldown: float) -> GrowTrunk:
         """The request for a trunk at that rate, cooled down over a share of its updates."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from legroom.laws.steps import best_rate, rate_exponent
 from legroom.questions.rate.critical import critical_batch
-from legroom.questions.rate.evidence import Evidence, Trunk, diverging_rate, gather
+from legroom.questions.rate.evidence import Evidence, Point, Trunk, diverging_rate, gather
 from legroom.questions.rate.records import Grown, GrowTrunk, RateQuestion
 from legroom.session import Session
 
@@ -58,7 +58,7 @@ class Growing:
 
     def grow(self, rate: float, to_step: int) -> Grown:
         """One trunk, to one length."""
-        self.session.progress(f"rate {rate:.3g}, {to_step:,} updates", self.spent)
+        self.tell(f"rate {rate:.3g}, {to_step:,} updates")
         return self.session.ask(self.request(rate, to_step))
 
     def request(self, rate: float, to_step: int) -> GrowTrunk:
@@ -74,12 +74,15 @@ class Growing:
     @property
     def spent(self) -> float:
         """Share of the budget that is gone."""
-        return min(0.99, (self.session.clock() - self.started) / self.question.budget_seconds)
+        return (self.session.clock() - self.started) / self.question.budget_seconds
+
+    def tell(self, what: str) -> None:
+        """Say what is done now."""
+        self.session.progress(what, min(0.99, self.spent))
 
 
-def find_rate(session: Session, question: RateQuestion) -> None:
+def find_rate(session: Session, question: RateQuestion, started: float) -> None:
     """Grow trunks until one reaches the target, as far as the budget goes; then confirm it on other seeds."""
-    started = session.clock()
     for more in range(NUM_RAMPS):
         session.progress("ramp of the rate", 0.02 + 0.03 * more)
         session.ask(question.ramp(more))
@@ -165,7 +168,7 @@ def _branch(growing: Growing, best: Trunk, to_step: int, factor: float, rate: fl
     num_steps = round(BRANCH_SHARE * to_step * best.batch_size / size)
     if num_steps < LEAST_BRANCH:
         return
-    growing.session.progress(f"a branch of batches of {size:,}", growing.spent)
+    growing.tell(f"a branch of batches of {size:,}")
     trunk = growing.request(best.learning_rate, to_step)
     growing.session.ask(question.branch(trunk, size, rate, num_steps))
 
@@ -195,18 +198,16 @@ def lower(rates: Sequence[float]) -> list[float]:
     return [min(rates) / STEP, min(rates) / STEP**2]
 
 
-def behind(trunk: Trunk, best: Trunk) -> float:
-    """How many times the updates of the best it takes to the same value, at its last length; 1 for the best itself."""
-    last = trunk.last
-    assert last is not None
-    needed = best.steps_to(last.value)
-    return math.inf if not math.isfinite(last.value) else last.num_steps / needed if needed else 1.0
+def behind(point: Point, best: Trunk) -> float:
+    """How many times the updates of the best a run took to the same value; 1 where the best did not get there."""
+    needed = best.steps_to(point.value)
+    return math.inf if not math.isfinite(point.value) else point.num_steps / needed if needed else 1.0
 
 
 def leader(trunks: Sequence[Trunk], length: int) -> Trunk:
     """The trunk with the least value among those that were grown as far."""
     grown = [trunk for trunk in trunks if trunk.last is not None and trunk.last.to_step >= length]
-    return min(grown or trunks, key=lambda trunk: trunk.best_until(10**12))
+    return min(grown or trunks, key=lambda trunk: trunk.best)
 
 
 def survivors(trunks: Sequence[Trunk], rates: Sequence[float], length: int) -> list[float]:
@@ -215,11 +216,8 @@ def survivors(trunks: Sequence[Trunk], rates: Sequence[float], length: int) -> l
     for trunk in trunks:
         if trunk.learning_rate not in rates or trunk.diverged_at is not None:
             continue
-        before = Trunk(
-            learning_rate=trunk.learning_rate, batch_size=trunk.batch_size, seed=trunk.seed, points=trunk.points[:-1]
-        )
-        far = [behind(each, best) for each in (trunk, before) if each.points]
-        lost = far[0] > HOPELESS or (len(far) == 2 and min(far) > TOO_FAR)
+        far = [behind(point, best) for point in trunk.points[-2:]]
+        lost = far[-1] > HOPELESS or (len(far) == 2 and min(far) > TOO_FAR)
         if trunk is best or not lost:
             found.append(trunk.learning_rate)
     return found
@@ -239,10 +237,7 @@ def widen(trunks: Sequence[Trunk], rates: Sequence[float], length: int) -> list[
 
 def reached(trunks: Sequence[Trunk], question: RateQuestion) -> float | None:
     """The fewest updates in which a trunk reaches the target; None where none does."""
-    if question.target is None:
-        return None
-    wanted = question.target if question.goal == "min" else -question.target
-    found = [steps for trunk in trunks if (steps := trunk.steps_to(wanted)) is not None]
+    found = [steps for trunk in trunks if (steps := trunk.steps_to(question.wanted)) is not None]
     return min(found, default=None)
 
 
@@ -250,18 +245,14 @@ def winner(trunks: Sequence[Trunk], question: RateQuestion) -> Trunk | None:
     """The trunk that reaches the target in the fewest updates; the one with the least value where none does."""
     if not trunks:
         return None
-    wanted = None if question.target is None else question.target if question.goal == "min" else -question.target
-    steps = {id(trunk): trunk.steps_to(wanted) for trunk in trunks} if wanted is not None else {}
-    there = [trunk for trunk in trunks if steps.get(id(trunk)) is not None]
-    if there:
-        return min(there, key=lambda trunk: steps[id(trunk)] or math.inf)
-    return leader(trunks, 0)
+    there = [(steps, place) for place, trunk in enumerate(trunks) if (steps := trunk.steps_to(question.wanted))]
+    return trunks[min(there)[1]] if there else leader(trunks, 0)
 
 
 def bottom(trunks: Sequence[Trunk], best: Trunk) -> float | None:
     """The rate at which the parabola through the winner and its neighbours is lowest, in ln updates over ln rate."""
     near = [trunk for trunk in trunks if abs(math.log(trunk.learning_rate / best.learning_rate)) < math.log(STEP**1.5)]
-    points = [(math.log(trunk.learning_rate), math.log(behind(trunk, best))) for trunk in near]
+    points = [(math.log(trunk.learning_rate), math.log(behind(trunk.points[-1], best))) for trunk in near]
     points = [point for point in points if math.isfinite(point[1])]
     if len(points) < 3:
         return None

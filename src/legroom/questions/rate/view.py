@@ -23,7 +23,7 @@ def rate_rows(answer: RateAnswer) -> Iterable[Row]:
     yield "learning rate", f"{answer.learning_rate:.3g}", f"{low:.3g} to {high:.3g} are as good"
     yield (
         "updates",
-        f"{answer.num_steps:,}",
+        f"{answer.num_steps:,}" if answer.reached else f"more than {answer.num_steps:,}",
         f"{answer.num_epochs:.3g} epochs; the job's own run: {answer.baseline_steps:,}",
     )
     yield "schedule", answer.schedule, f"the last {answer.cooldown_steps:,} updates cool down"

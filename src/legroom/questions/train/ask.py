@@ -1,11 +1,10 @@
 """`legroom train`: run the job to its target."""
 
 import difflib
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from legroom.environments import Environment, allocator_environment, check_allocator, read_environment
 from legroom.errors import UsageError
@@ -13,6 +12,7 @@ from legroom.host.target import choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, JobAddress, address_of
 from legroom.plan_file import Plan, read_plan
+from legroom.questions.base import read_target
 from legroom.questions.train.advice import advise
 from legroom.questions.train.answer import TrainAnswer
 from legroom.session import Run, Session, keep, open_session
@@ -84,7 +84,7 @@ def train(
     planned = _plan_for(address, Path(plan)) if plan else None
     given = {**(_settings_of(planned) if planned else {}), **settings}
     _check_settings(given)  # what is wrong is told before anything is started
-    more["target"] = _parse_target(target) if target else None
+    more["target"] = read_target(target) if target else None
     environment = _choose_environment(more, planned)
     # One child is all there will be: a process to fork it from would only take memory.
     with open_session("train", address, run, environment, alone=True) as session:
@@ -167,14 +167,3 @@ def _settings_of(plan: Plan) -> dict[str, Any]:
     """The settings that a plan names."""
     known = {item.name for item in fields(Settings)}
     return {item.name: item.value for item in plan.recommendations if item.name in known}
-
-
-def _parse_target(text: str) -> tuple[Literal["loss", "score"], float]:
-    name, _, word = text.partition("=")
-    try:
-        value = float(word)
-    except ValueError:
-        value = math.nan
-    if name not in ("loss", "score") or not math.isfinite(value):
-        raise UsageError(f"The target {text!r} cannot be read. Write score=0.97 or loss=0.1")
-    return ("loss" if name == "loss" else "score"), value

@@ -38,6 +38,7 @@ class Raises(FakeSteps):
     [
         (FakeSteps(seconds=line, noise=0.02, process_noise=0.1), {}),
         (FakeSteps(seconds=line), {"share": 0.5}),
+        (FakeSteps(seconds=line, noise=0.02), {"quick": True}),
         (FakeSteps(seconds=line, utilisation=lambda size: min(0.98, 0.1 + size / 300)), {"rule": "utilisation"}),
         (FakeSteps(seconds=line, available_bytes=200e6), {"batch_sizes": [16, 64, 4096]}),
         (FakeSteps(seconds=line, available_bytes=100e6, bytes_per_sample=1e5), {}),

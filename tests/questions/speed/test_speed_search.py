@@ -37,6 +37,20 @@ def test_the_knee_is_within_one_grid_step_of_the_planted_one(tmp_path, seed):
     assert answer.range[0] <= answer.knee_batch_size <= answer.range[1]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_quick_answer_starts_one_process_and_finds_nearly_the_same_knee(tmp_path, seed):
+    each = 10 ** random.Random(seed).uniform(-5, -4)
+    steps = FakeSteps(seconds=lambda size: 0.005 + each * size, noise=0.02, seed=seed)
+    machine = FakeMachine(steps=steps)
+    quick, whole = ask(tmp_path / "q", None, machine=machine, quick=True), ask(tmp_path / "w", steps)
+    assert machine.num_started == 1
+    assert not any(isinstance(request, TimeSteps) and (request.run or request.close) for request in machine.asked)
+    sizes = grid(1, whole.largest_batch_size)
+    assert abs(sizes.index(quick.knee_batch_size) - sizes.index(whole.knee_batch_size)) <= 2
+    assert 32 in [point["batch_size"] for point in quick.points]
+    assert any("looked at once" in what for what in quick.not_measured)
+
+
 def test_every_size_is_timed_in_each_of_several_fresh_processes(tmp_path):
     machine = FakeMachine(steps=FakeSteps(seconds=line))
     answer = ask(tmp_path, None, machine=machine)

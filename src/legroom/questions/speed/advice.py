@@ -16,6 +16,7 @@ from legroom.questions.speed.records import SpeedQuestion, StepTime, StepTimes
 from legroom.questions.speed.size_range import read_range
 from legroom.questions.speed.step_law import law_of
 
+CLOSELY = "steps in detail: each size was looked at once; legroom speed times them closely"
 WORST_ERROR = 0.3
 """A law that misses a size it has not seen by more than this share is not told."""
 
@@ -43,20 +44,21 @@ def advise(records: Records, question: SpeedQuestion) -> SpeedAnswer:
             *notes.settings(evidence),
             *notes.odd_sizes(evidence.points),
             *notes.padding(evidence.padding, law, baseline["batch_size"]),
-            *notes.noise(evidence),
+            *(() if question.quick else notes.noise(evidence)),
             *evidence.device_notes,
             *notes.throttling(evidence.points),
             *evidence.refused,
         ],
         not_measured=[
             *evidence.times.not_measured,
-            *_not_counted(evidence.times),
+            *([CLOSELY] if question.quick else _not_counted(evidence.times)),
             "loading of samples: batches lay ready",
         ],
         recommendations=[_recommend(question, evidence, best), *_recommend_environment(evidence)],
         device=question.device,
         precision=question.precision,
         rule=question.rule,
+        quick=question.quick,
         share=question.share,
         knee_batch_size=evidence.knee,
         range=evidence.span,

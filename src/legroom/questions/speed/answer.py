@@ -13,6 +13,8 @@ class SpeedAnswer(Answer):
     device: str
     precision: str
     rule: str
+    quick: bool = False
+    """Whether each size was looked at once, for a plan, and not timed closely."""
     share: float
     knee_batch_size: int
     range: tuple[int, int]

@@ -34,9 +34,13 @@ def speed(
     share: float = 0.9,
     seconds: float = 15.0,
     precision: str | None = None,
+    quick: bool = False,
     run: Run | None = None,
 ) -> SpeedAnswer:
-    """Where does a larger batch stop paying? Sizes timed in rounds, a law through four, the knee."""
+    """Where does a larger batch stop paying? Sizes timed in rounds, a law through four, the knee.
+
+    quick: look at each size once, in seconds instead of a minute; the knee is then less sure.
+    """
     run = run or Run()
     address = address_of(job, options)
     _check_words(run.host, device, batch_sizes, rule, share, seconds, precision)
@@ -50,6 +54,7 @@ def speed(
             rule=rule,  # type: ignore[arg-type]
             share=share,
             seconds=seconds,
+            quick=quick,
             seed=run.seed,
         ).below(description, session.logbook.known)
         session.note(question)

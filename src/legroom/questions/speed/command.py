@@ -19,10 +19,14 @@ def words(
     share: Annotated[float, typer.Option(help="Of the best that the recommended batch must reach.")] = 0.9,
     seconds: Annotated[float, typer.Option(help="Time for the repeats, all sizes together.")] = 15.0,
     precision: options.Precision = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Look at each size once: seconds instead of a minute.")
+    ] = False,
 ) -> dict[str, Any]:
     """Where does a larger batch stop paying? Is the device busy?"""
     sizes = _sizes_of(batch_sizes)
-    return {"batch_sizes": sizes, "rule": rule, "share": share, "seconds": seconds, "precision": precision}
+    given = {"rule": rule, "share": share, "seconds": seconds, "precision": precision, "quick": quick}
+    return {"batch_sizes": sizes, **given}
 
 
 def _sizes_of(words: str | None) -> list[int]:

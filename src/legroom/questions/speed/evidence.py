@@ -18,6 +18,8 @@ CLEAR_GAIN = 0.1
 """Of timings that did not run side by side."""
 NUM_CONFIRMED = 3
 """Processes that a setting is timed in before its gain is told."""
+LOOK_DOUBT = 0.15
+"""Half-width of a first look's interval, as a share: what the next process may differ by."""
 
 Results = Sequence[tuple[TimeSteps, StepTimes]]
 
@@ -68,7 +70,7 @@ def first_looks(records: Records, question: SpeedQuestion) -> dict[int, StepTime
 def gather(records: Records, question: SpeedQuestion) -> Evidence:
     """All but the first looks."""
     results, device = _results(records, question), _device(records, question)
-    times = _times(results)
+    times = _looked(first_looks(records, question)) if question.quick else _times(results)
     peak, tolerance = _peak(device, question)
     ran = sorted((point for point in times.points if point.outcome == "measured"), key=lambda point: point.batch_size)
     refused = {point.batch_size: why_impossible(point, times.flops_per_sample, peak, tolerance) for point in ran}
@@ -97,6 +99,18 @@ def _results(records: Records, question: SpeedQuestion) -> Results:
         if isinstance(entry.request, TimeSteps) and isinstance(entry.result, StepTimes)
         if (entry.request.device, entry.request.precision) == (question.device, question.precision)
     ]
+
+
+def _looked(looks: Mapping[int, StepTimes]) -> StepTimes:
+    """First looks as timings, each in doubt by what processes differ."""
+    points = [look.points[0] for look in looks.values()]
+    if not points:
+        raise NothingMeasured("The logbook holds no timings. Run legroom speed with the same --out first")
+    return StepTimes(points=[replace(point, interval=_doubted(point.median_seconds)) for point in points])
+
+
+def _doubted(seconds: float) -> tuple[float, float]:
+    return seconds / (1 + LOOK_DOUBT), seconds * (1 + LOOK_DOUBT)
 
 
 def _times(results: Results) -> StepTimes:

@@ -190,6 +190,8 @@ class SpeedQuestion:
     ceiling: int = LARGEST_BATCH
     """The size above which none is tried."""
     ceiling_because: str = f"batches above {LARGEST_BATCH:,} are not tried"
+    quick: bool = False
+    """Whether first looks are enough: a few steps at each size, in one process, and no detail."""
     seed: int = 0
 
     def request(self, sizes: tuple[int, ...], **more: Any) -> TimeSteps:

@@ -42,6 +42,9 @@ def num_runs(seconds: float) -> int:
 def measure_speed(session: Session, question: SpeedQuestion) -> None:
     """Measure until the logbook holds what the advice needs."""
     description = session.records.description()
+    if question.quick:
+        _scout(session, question)
+        return
     session.progress("measuring the device", 0.04)
     session.ask(MeasureDevice(device=question.device))
     sizes = find_range(session, question)
@@ -57,6 +60,16 @@ def measure_speed(session: Session, question: SpeedQuestion) -> None:
     if description.uneven and not description.own_loader:
         session.progress("collating batches", 0.95)
         session.ask(MeasurePadding(batch_size=description.baseline["batch_size"], seed=question.seed))
+
+
+def _scout(session: Session, question: SpeedQuestion) -> None:
+    """First looks alone: at the range, and at what would be timed closely within it."""
+    sizes = find_range(session, question)
+    if not question.batch_sizes:
+        choose = _choose_rising if question.device == "cpu" else _choose
+        for size in choose(session, question, sizes):
+            session.progress(f"batch of {size:,}", 0.8)
+            _look(session, question, size)
 
 
 def find_range(session: Session, question: SpeedQuestion) -> list[int]:
@@ -127,7 +140,7 @@ def _choose_rising(session: Session, question: SpeedQuestion, ran: list[int]) ->
 def _beside(session: Session, question: SpeedQuestion, sizes: list[int], knee: int) -> set[int]:
     """The job's own size, those beside a power of two near the knee, and what the rule of utilisation looks at."""
     own = session.records.description().baseline["batch_size"]
-    more = {min(max(own, sizes[0]), sizes[-1]), *odd_sizes(knee, sizes)}
+    more = {min(max(own, sizes[0]), sizes[-1]), *([] if question.quick else odd_sizes(knee, sizes))}
     return more | set(powers_of_two(sizes)[-NUM_UTILISATION_SIZES:] if question.rule == "utilisation" else [])
 
 

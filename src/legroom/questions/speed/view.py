@@ -30,7 +30,7 @@ def circumstances(answer: SpeedAnswer) -> tuple[object, ...]:
     """What tells this answer from others of the same question."""
     rule = [] if answer.rule == "throughput" else [answer.rule]
     share = [] if answer.share == 0.9 else [f"{answer.share:g}"]
-    return answer.device, answer.precision, answer.machine, *rule, *share
+    return answer.device, answer.precision, answer.machine, *rule, *share, *(["quick"] if answer.quick else [])
 
 
 def _summary(answer: SpeedAnswer) -> str:

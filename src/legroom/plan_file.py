@@ -10,14 +10,16 @@ from legroom.environments import check_allocator, read_environment
 from legroom.errors import UsageError
 from legroom.files import write_atomically
 from legroom.job import Settings
-from legroom.questions.base import Recommendation
+from legroom.questions.base import Recommendation, read_target
 from legroom.setting_rules import lacks_to_train
 from legroom.training.schedule_text import check_schedule
 
 SETTINGS = tuple(item.name for item in fields(Settings))
 FOR_PEOPLE = ("max_batch_size", "eval_batch_size")
 """Tables that say how far one could go; nothing is trained with them."""
-TABLES = (*SETTINGS, *FOR_PEOPLE, "allocator", "environment")
+LENGTH = "num_steps"
+"""The table of a run's length in updates, which goes before num_epochs."""
+TABLES = (*SETTINGS, LENGTH, *FOR_PEOPLE, "allocator", "environment")
 MAY_LACK_VALUE = ("clip_norm", "eval_batch_size")
 """TOML has no null: what nobody set is left out."""
 
@@ -30,10 +32,28 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _is_target(value: Any) -> bool:
+    try:
+        read_target(value if isinstance(value, str) else "")
+    except UsageError:
+        return False
+    return True
+
+
 TOP: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("job", "machine", "goal"), (_is_text, "text in quotes")),
     **dict.fromkeys(("notes", "not_measured"), (_is_texts, "a list of sentences")),
     "options": (lambda value: isinstance(value, dict), "a table of the job's --with options"),
+    "target": (_is_target, 'text such as "score=0.97" or "loss=0.1"'),
+    **dict.fromkeys(("predicted_seconds", "cost_seconds"), (_is_seconds, "a number of seconds of at least 0")),
+    "predicted_range": (
+        lambda value: isinstance(value, list) and len(value) == 2 and all(map(_is_seconds, value)),
+        "a list of two numbers of seconds",
+    ),
 }
 INSIDE: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "value": (lambda value: not isinstance(value, dict | list), "one value"),
@@ -56,6 +76,13 @@ class Plan:
     recommendations: list[Recommendation]
     notes: list[str] = field(default_factory=list)
     not_measured: list[str] = field(default_factory=list)
+    target: str = ""
+    """What its run is to reach, as "score=0.97"; empty where nothing was said."""
+    predicted_seconds: float | None = None
+    """To the target."""
+    predicted_range: tuple[float, float] | None = None
+    cost_seconds: float | None = None
+    """What making the plan took."""
 
     def value(self, name: str) -> Any:
         """What is recommended under that name; None where nothing is."""
@@ -73,6 +100,10 @@ def write_plan(plan: Plan, path: Path) -> None:
         document["options"] = dict(plan.options)
     document["machine"] = plan.machine
     document["goal"] = plan.goal
+    for name in ("target", "predicted_seconds", "predicted_range", "cost_seconds"):
+        value = getattr(plan, name)
+        if value not in ("", None):
+            document[name] = list(value) if isinstance(value, tuple) else value
     document["notes"] = list(plan.notes)
     document["not_measured"] = list(plan.not_measured)
     for item in plan.recommendations:
@@ -106,6 +137,10 @@ def read_plan(path: Path) -> Plan:
         recommendations=[_recommendation(name, table) for name, table in tables.items()],
         notes=data.get("notes", []),
         not_measured=data.get("not_measured", []),
+        target=data.get("target", ""),
+        predicted_seconds=data.get("predicted_seconds"),
+        predicted_range=tuple(data["predicted_range"]) if "predicted_range" in data else None,
+        cost_seconds=data.get("cost_seconds"),
     )
 
 
@@ -170,7 +205,7 @@ def _check_value(where: str, name: str, value: Any) -> None:
     if name == "environment":
         read_environment(value, f"{where}: environment")
         return
-    if wanted := lacks_to_train("batch_size" if name in FOR_PEOPLE else name, value):
+    if wanted := lacks_to_train("batch_size" if name in (LENGTH, *FOR_PEOPLE) else name, value):
         raise UsageError(f"{where}: {name} is {value!r}; it must be {wanted}")
     if name == "schedule":
         try:

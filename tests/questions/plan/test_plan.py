@@ -31,8 +31,18 @@ def make_plan():
         for name in NAMES
     ]
     items.append(Recommendation(name="allocator", value="default", range=None, because="proved", evidence=["x"]))
+    items.append(Recommendation(name="num_steps", value=420, range=(380, 500), because="measured", evidence=["x"]))
     return Plan(
-        job="digits", options={"hidden": "32"}, machine="m", goal="time", settings=SETTINGS, recommendations=items
+        job="digits",
+        options={"hidden": "32"},
+        machine="m",
+        goal="time",
+        settings=SETTINGS,
+        recommendations=items,
+        target="score=0.97",
+        predicted_seconds=12.5,
+        predicted_range=(9.0, 16.0),
+        cost_seconds=70.0,
     )
 
 
@@ -54,16 +64,16 @@ def test_a_value_changed_by_hand_counts(tmp_path):
     [
         (
             ("[batch_size]", "[batchsize]"),
-            r"line 11 has a table \[batchsize\] that no plan has. Close to it: batch_size",
+            r"line 15 has a table \[batchsize\] that no plan has. Close to it: batch_size",
         ),
         (
             ("[batch_size]", "[[batch_size]]"),
-            r"line 11: batch_size is no table. Write \[batch_size\] and below it value",
+            r"line 15: batch_size is no table. Write \[batch_size\] and below it value",
         ),
-        (("value = 48", 'value = "many"'), r"line 12: batch_size is 'many'; it must be a whole number of at least 1"),
-        (("value = 48", "value = true"), "line 12: batch_size is True; it must be a whole number"),
-        (("value = 48", "values = 48"), r"line 12: \[batch_size\] has a key 'values' that no plan has. Known: value"),
-        (("value = 48\n", ""), r"line 11: \[batch_size\] has no value"),
+        (("value = 48", 'value = "many"'), r"line 16: batch_size is 'many'; it must be a whole number of at least 1"),
+        (("value = 48", "value = true"), "line 16: batch_size is True; it must be a whole number"),
+        (("value = 48", "values = 48"), r"line 16: \[batch_size\] has a key 'values' that no plan has. Known: value"),
+        (("value = 48\n", ""), r"line 15: \[batch_size\] has no value"),
         (("value = 48", "value = "), "is no TOML"),
         (("value = 48", "value = [48]"), r"value of \[batch_size\] is \[48\]; it must be one value"),
         (("value = 0.3", "value = -0.3"), "learning_rate is -0.3; it must be a positive number"),
@@ -74,7 +84,7 @@ def test_a_value_changed_by_hand_counts(tmp_path):
         (('goal = "time"', "num_workers = 2"), r"line 4: num_workers is no table. Write \[num_workers\] and"),
         (("[batch_size]", "[num_workers]\nvalue = 100000\n\n[batch_size]"), "num_workers is 100000; .* from 0 to"),
         (("[batch_size]", "[num_devices]\nvalue = 8\n\n[batch_size]"), "num_devices is 8; .* several devices yet"),
-        (("[batch_size]", '[schedule]\nvalue = "cosin"\n\n[batch_size]'), r"line 12: 'cosin' is no schedule"),
+        (("[batch_size]", '[schedule]\nvalue = "cosin"\n\n[batch_size]'), r"line 16: 'cosin' is no schedule"),
         (
             ("[batch_size]", '[environment]\nvalue = "LD_PRELOAD=x.so"\n\n[batch_size]'),
             "environment is 'LD_PRELOAD=x.so'",
@@ -84,6 +94,10 @@ def test_a_value_changed_by_hand_counts(tmp_path):
             "environment is 2; it must be words such as OMP_",
         ),
         (("range = [1, 99]", "range = 1"), "it must be a list of two numbers"),
+        (("value = 420", "value = 0.5"), "num_steps is 0.5; it must be a whole number of at least 1"),
+        (("score=0.97", "accuracy"), r"line 5: target is 'accuracy'; it must be text such as \"score=0\.97\""),
+        (("cost_seconds = 70.0", "cost_seconds = -1"), "line 8: cost_seconds is -1; it must be a number of seconds"),
+        (("predicted_range = [9.0, 16.0]", "predicted_range = [9]"), "line 7: predicted_range is .* a list of two"),
     ],
 )
 def test_mistakes_in_a_plan_are_named(tmp_path, change, words):

@@ -265,6 +265,14 @@ def test_a_plan_for_another_job_is_refused(tmp_path):
     api.train("digits", options={"hidden": 64}, device="cpu", plan=other, num_steps=10, run=run)
 
 
+def test_a_plan_says_how_many_updates_a_run_has_unless_words_do(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text('job = "digits"\n[batch_size]\nvalue = 64\n[num_steps]\nvalue = 70\n')
+    assert ask(tmp_path / "planned", plan=path).num_steps == 70
+    assert ask(tmp_path / "steps", plan=path, num_steps=30).num_steps == 30
+    assert ask(tmp_path / "epochs", plan=path, num_epochs=3).num_steps == 100, "what epochs are for the planted runs"
+
+
 def test_a_path_is_printed_whole_in_a_narrow_terminal(tmp_path):
     path = "/".join(["a" * 30] * 4)
     console = Console(width=60, file=io.StringIO())

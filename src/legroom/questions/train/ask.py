@@ -83,6 +83,8 @@ def train(
     more["device"] = choose_target(run.host, device).device
     planned = _plan_for(address, Path(plan)) if plan else None
     given = {**(_settings_of(planned) if planned else {}), **settings}
+    if planned and num_steps is None and "num_epochs" not in settings:
+        more["num_steps"] = planned.value("num_steps")
     _check_settings(given)  # what is wrong is told before anything is started
     more["target"] = read_target(target) if target else None
     environment = _choose_environment(more, planned)

@@ -146,6 +146,13 @@ def test_without_a_target_the_job_is_run_by_its_own_settings_on_three_seeds(tmp_
     assert [request.settings["seed"] for request in runs] == [0, 1, 2]
     assert {request.settings["learning_rate"] for request in runs} == {0.02}
     assert answer.target == {"name": "loss", "value": 0.5, "from": "measured"}
+    assert answer.baseline_seconds == pytest.approx(1.0)
+
+
+def test_seconds_of_an_update_leave_evaluations_out(tmp_path):
+    answer, _ = ask(LEARNER, 64, 0.02, tmp_path)
+    assert answer.step_seconds == pytest.approx(0.005)
+    assert answer.baseline_seconds is None
 
 
 def test_a_critical_batch_that_branches_leave_open_is_not_told(tmp_path):

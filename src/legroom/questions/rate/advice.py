@@ -76,6 +76,8 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
         num_trials=len(evidence.trunks),
         num_samples=evidence.num_samples,
         baseline_steps=question.own_steps,
+        baseline_seconds=question.baseline_seconds,
+        step_seconds=evidence.update_seconds,
         curves=[_curve(trunk, question) for trunk in evidence.trunks],
         settings={**question.settings, **found},
         baseline=dict(description.baseline),

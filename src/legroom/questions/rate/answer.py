@@ -41,6 +41,10 @@ class RateAnswer(Answer):
     """Samples that the search trained on."""
     baseline_steps: int
     """Updates of a run by the job's own settings."""
+    baseline_seconds: float | None = None
+    """Training by the job's own settings until the target was first met, evaluations left out; None where not run."""
+    step_seconds: float | None = None
+    """Of one update at this batch size, evaluations left out."""
     curves: list[dict[str, Any]] = field(default_factory=list)
     """Of each trunk: rate, seed, updates and value of runs that end there."""
     settings: dict[str, Any]

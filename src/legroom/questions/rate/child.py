@@ -104,7 +104,7 @@ def _leave(
     """Grow the trunk where it has to be, run the branch, and say what both came to."""
     started, own = monotonic(), _update_size(request.settings)
     size = own if batch_size is None else batch_size
-    held, train_loss, grown = _grow(request, built, to_step)
+    held, train_loss, grown, spent = _grow(request, built, to_step)
     if held.diverged:
         return Grown(diverged=True, num_steps=to_step, paid_samples=grown * own, seconds=monotonic() - started)
     (found,) = held.trunk.branch(schedule=schedule, num_steps=num_steps, batch_size=batch_size)
@@ -118,21 +118,27 @@ def _leave(
         num_samples=to_step * own + num_steps * size,
         paid_samples=grown * own + num_steps * size,
         seconds=monotonic() - started,
+        grown_steps=grown,
+        grown_seconds=spent,
     )
 
 
-def _grow(request: GrowTrunk | BranchBatch, built: BuiltJob, to_step: int) -> tuple[HeldTrunk, float | None, int]:
-    """The trunk at that update, its latest mean loss, and how many updates that took now."""
+def _grow(
+    request: GrowTrunk | BranchBatch, built: BuiltJob, to_step: int
+) -> tuple[HeldTrunk, float | None, int, float]:
+    """The trunk at that update, its latest mean loss, and how many updates and seconds that took now."""
     held = _held(request, built, to_step)
     before = held.step
     if held.rng is not None:
         restore_rng(held.rng)
+    started = monotonic()
     losses = held.trunk.advance(to_step - before) if not held.diverged else []
+    spent = monotonic() - started  # the losses have been read, so a GPU has done its work
     held.step, held.rng = to_step, rng_state()
     held.diverged = held.diverged or not math.isfinite(sum(losses))
     tail = losses[-max(1, to_step // 10) :]
     mean = sum(tail) / len(tail) if tail and not held.diverged else None
-    return held, mean, len(losses)
+    return held, mean, len(losses), spent
 
 
 def _held(request: LearnRequest[Any], built: BuiltJob, to_step: int) -> HeldTrunk:

@@ -73,7 +73,9 @@ class Evidence:
     num_samples: int
     """Samples that were trained on, all together."""
     step_seconds: float
-    """Of an update in a trunk, about."""
+    """Of an update in a trunk, its share of evaluations included: what a search pays."""
+    update_seconds: float | None
+    """Of an update alone; None where none was timed."""
 
     def of_seed(self, seed: int) -> list[Trunk]:
         """The trunks of one seed that have been evaluated, by rate."""
@@ -85,6 +87,7 @@ def gather(entries: Iterable[Entry], question: RateQuestion) -> Evidence:
     """The evidence among the entries."""
     trunks: dict[tuple[float, int, int], Trunk] = {}
     ramps, branches, paid, seconds, steps = [], [], 0, 0.0, 0
+    grown = []
     for entry in entries:
         request, result = entry.request, entry.result
         if isinstance(request, RampRate) and isinstance(result, RateRamp):
@@ -95,6 +98,7 @@ def gather(entries: Iterable[Entry], question: RateQuestion) -> Evidence:
             paid += result.paid_samples
             seconds += result.seconds
             steps += result.paid_samples // int(request.settings["batch_size"])
+            grown.append(result)
         elif isinstance(request, BranchBatch) and isinstance(result, Grown):
             branches.append(Branch(request=request, result=result, value=value_of(result, question)))
             paid += result.paid_samples
@@ -104,7 +108,13 @@ def gather(entries: Iterable[Entry], question: RateQuestion) -> Evidence:
         branches=branches,
         num_samples=paid,
         step_seconds=seconds / steps if steps else 0.0,
+        update_seconds=_update_seconds(grown),
     )
+
+
+def _update_seconds(grown: Sequence[Grown]) -> float | None:
+    steps = sum(each.grown_steps for each in grown)
+    return sum(each.grown_seconds for each in grown) / steps if steps else None
 
 
 def value_of(result: Grown, question: RateQuestion) -> float:

@@ -182,14 +182,15 @@ class FakeLearning:
         learner, grown = self._trunk(request, request.to_step)
         size, rate = int(request.settings["batch_size"]), float(request.settings["learning_rate"])
         _cool(learner, rate, size, request.cooldown_steps)
-        return _grown(learner, size * (grown + request.cooldown_steps))
+        return _grown(learner, size * (grown + request.cooldown_steps), grown)
 
     def _branch(self, request: BranchBatch) -> Grown:
         learner, grown = self._trunk(request, request.from_step)
         for _ in range(request.num_steps - request.cooldown_steps):
             learner.step(rate=request.learning_rate, batch_size=request.batch_size)
         _cool(learner, request.learning_rate, request.batch_size, request.cooldown_steps)
-        return _grown(learner, request.batch_size * request.num_steps + int(request.settings["batch_size"]) * grown)
+        paid = request.batch_size * request.num_steps + int(request.settings["batch_size"]) * grown
+        return _grown(learner, paid, grown)
 
 
 def _cool(learner: FakeLearner, rate: float, batch_size: int, num_steps: int) -> None:
@@ -197,7 +198,7 @@ def _cool(learner: FakeLearner, rate: float, batch_size: int, num_steps: int) ->
         learner.step(rate=rate * (1 - step / num_steps), batch_size=batch_size)
 
 
-def _grown(learner: FakeLearner, paid_samples: int) -> Grown:
+def _grown(learner: FakeLearner, paid_samples: int, grown_steps: int) -> Grown:
     loss = learner.evaluate()
     diverged = not math.isfinite(loss) or loss > BLOWN_UP * learner.start_loss
     return Grown(
@@ -207,4 +208,6 @@ def _grown(learner: FakeLearner, paid_samples: int) -> Grown:
         num_steps=learner.num_updates,
         num_samples=learner.num_samples,
         paid_samples=paid_samples,
+        grown_steps=grown_steps,
+        grown_seconds=STEP_SECONDS * grown_steps,
     )

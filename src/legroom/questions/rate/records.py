@@ -96,6 +96,10 @@ class Grown:
     paid_samples: int = 0
     """Samples that answering took: what was grown before is not paid again."""
     seconds: float = 0.0
+    grown_steps: int = 0
+    """Updates that the trunk was grown by now."""
+    grown_seconds: float = 0.0
+    """What these took: without building, evaluation and branches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +116,8 @@ class RateQuestion:
     target_from: Literal["given", "measured", "forecast"] = "given"
     own_steps: int = 0
     """Updates of a run by the job's own settings at this batch size."""
+    baseline_seconds: float | None = None
+    """Training by the job's own settings until the target was first met; None where that was not run."""
     optimizer: Literal["sgd", "adam"]
     method: str = "auto"
     budget_seconds: float = 120.0

@@ -38,6 +38,7 @@ def find_target(
     limit = SHARE * question.budget_seconds
     is_short = own * ramp.seconds / max(1, len(ramp.rates)) <= limit
     steps = round(own * int(question.settings["batch_size"]) / int(description.baseline["batch_size"]))
+    runs: list[Trained] = []
     ends: list[float] = []
     spent = 0.0
     while len(ends) < NUM_RUNS and (not ends or spent + spent / len(ends) <= limit):
@@ -46,8 +47,21 @@ def find_target(
         if run.stopped_because == "budget":
             return replace(question, target=_forecast(run.evaluations, question, steps), target_from="forecast")
         ends.append(_end(run, question))
+        runs.append(run)
         spent += run.seconds
-    return replace(question, target=statistics.median_low(ends), target_from="measured")
+    question = replace(question, target=statistics.median_low(ends), target_from="measured")
+    return replace(question, baseline_seconds=statistics.median(_seconds_to(run, question) for run in runs))
+
+
+def _seconds_to(run: Trained, question: RateQuestion) -> float:
+    """Training until the target was first met; all of the run where it was not."""
+    met = (found.step for found in run.evaluations if _meets(_value(found, question), question))
+    samples = run.num_samples * next(met, run.num_steps) / max(1, run.num_steps)
+    return samples / run.samples_per_second if run.samples_per_second else run.seconds
+
+
+def _meets(value: float | None, question: RateQuestion) -> bool:
+    return value is not None and question.signed(value) <= question.wanted
 
 
 def _end(run: Trained, question: RateQuestion) -> float:

@@ -1,5 +1,8 @@
 """Planted answers to every question, and a folder that holds them all."""
 
+import os
+import shutil
+
 import pytest
 
 from legroom import api
@@ -12,6 +15,17 @@ from legroom.reports.page import write_page
 from legroom.reports.saved_answers import save_answer
 from legroom.testing import FakeMachine
 
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 NASTY = "</script><b>bold</b>"
 CIRCUMSTANCES = {"job": NASTY, "machine": "planted, 4 cores, Planted GPU", "seconds": 12.5}
 SETTINGS = {"batch_size": 32, "num_workers": 2}
@@ -163,3 +177,40 @@ def folder(tmp_path, answers):
         save_answer(kept, answer)
     write_page(kept)
     return kept
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's chromium, with a new and empty profile."""
+    if not os.path.exists(CHROMIUM):
+        reason = "there is no chromium here; make browser installs Debian's"
+        if os.environ.get("LEGROOM_REQUIRE_BROWSER"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens a file and returns the page and what is wrong with it: console messages, errors, requests to elsewhere."""
+    contexts = []
+
+    def open_it(path, scheme="light", width=1000):
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+        contexts.append(context)
+        page, said = context.new_page(), []
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(f"error: {error}"))
+        page.on("request", lambda asked: said.append(asked.url) if asked.url.startswith("http") else None)
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-drawn]", timeout=30_000)
+        return page, said
+
+    yield open_it
+    for context in contexts:
+        context.close()

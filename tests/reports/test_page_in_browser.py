@@ -3,8 +3,6 @@
 Debian's chromium is used. Without it these tests are skipped, or fail where LEGROOM_REQUIRE_BROWSER is set, as in CI.
 """
 
-import os
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -12,55 +10,7 @@ import pytest
 from legroom.reports.page import gather_page, write_page
 from legroom.reports.saved_answers import save_answer
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 NASTY = "</script><b>bold</b><img src=x onerror=\"document.title='run'\">"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Debian's chromium, with a new and empty profile."""
-    if not os.path.exists(CHROMIUM):
-        reason = "there is no chromium here; make browser installs Debian's"
-        if os.environ.get("LEGROOM_REQUIRE_BROWSER"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def open_page(browser):
-    """Opens a file and returns the page and what is wrong with it: console messages, errors, requests to elsewhere."""
-    contexts = []
-
-    def open_it(path, scheme="light", width=1000):
-        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-        contexts.append(context)
-        page, said = context.new_page(), []
-        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: said.append(f"error: {error}"))
-        page.on("request", lambda asked: said.append(asked.url) if asked.url.startswith("http") else None)
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-drawn]", timeout=30_000)
-        return page, said
-
-    yield open_it
-    for context in contexts:
-        context.close()
 
 
 @pytest.fixture
@@ -89,7 +39,7 @@ def test_every_figure_is_drawn_names_are_text_and_the_console_stays_silent(open_
     names = [figure.name for part in gather_page(nasty_folder).sections for figure in part.section.figures]
     assert len(names) >= 10
     for name in names:
-        marks = page.locator(f"#figure-{name} .trace path").count()
+        marks = page.locator(f"#figure-{name} :is(.trace path, .hm image)").count()
         assert marks > 0, f"{name} shows nothing"
     assert page.locator("b, main img, header img").count() == 0
     assert page.locator(".plot tspan[style*=bold]").count() == 0, "a name became plotly's own markup"

@@ -23,9 +23,15 @@ class Series:
     name: str
     x: list[Any]
     y: list[float | None]
-    style: Literal["line", "dashes", "points", "crosses", "bars"] = "line"
+    style: Literal["line", "dashes", "points", "rings", "crosses", "bars"] = "line"
+    """A law is dashes; what a law was held against and did not know is rings; what failed is crosses."""
     spread: list[float | None] = field(default_factory=list)
     """How far each point may be off, as a share of it; empty where nobody knows."""
+    low: list[float | None] = field(default_factory=list)
+    high: list[float | None] = field(default_factory=list)
+    """Between which values each point lies: a band around lines and dashes, else whiskers; empty where nobody knows."""
+    group: str = ""
+    """Series of one group share a colour, as what was measured and its law; empty: a colour of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +39,25 @@ class Mark:
     """A line across a figure at one value: a budget, a limit, the value chosen."""
 
     axis: Literal["x", "y"]
-    value: float
+    value: float | str
+    """A text on an axis of texts."""
     label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatMap:
+    """Values over two settings, each cell coloured by its own and written out; the axes are the figure's."""
+
+    x: list[Any]
+    y: list[Any]
+    values: list[list[float | None]]
+    """A row for each of `y`, from the lowest on; None leaves a gap."""
+    label: str
+    unit: Unit = ""
+    log: bool = False
+    """Whether colours follow the logarithm."""
+    chosen: tuple[Any, Any] | None = None
+    """The x and y of the cell to frame: the best, or the one recommended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +69,12 @@ class Figure:
     title: str
     x: Axis
     y: Axis
-    series: list[Series]
+    series: list[Series] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
+    stacked: bool = False
+    """Whether bars stand on top of each other, as parts of a whole do; shares always do."""
+    heat: HeatMap | None = None
+    """In place of series."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

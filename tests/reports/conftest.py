@@ -195,22 +195,34 @@ def browser():
         started.close()
 
 
+def open_in(context, path):
+    """The page and what is wrong with it: console messages, errors, requests to elsewhere."""
+    page, said = context.new_page(), []
+    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: said.append(f"error: {error}"))
+    page.on("request", lambda asked: said.append(asked.url) if asked.url.startswith("http") else None)
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-drawn]", timeout=30_000)
+    return page, said
+
+
 @pytest.fixture
 def open_page(browser):
-    """Opens a file and returns the page and what is wrong with it: console messages, errors, requests to elsewhere."""
+    """Opens a file in a window of its own."""
     contexts = []
 
     def open_it(path, scheme="light", width=1000):
-        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-        contexts.append(context)
-        page, said = context.new_page(), []
-        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: said.append(f"error: {error}"))
-        page.on("request", lambda asked: said.append(asked.url) if asked.url.startswith("http") else None)
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-drawn]", timeout=30_000)
-        return page, said
+        contexts.append(browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900}))
+        return open_in(contexts[-1], path)
 
     yield open_it
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="module")
+def open_once(browser):
+    """Opens a file for all tests of a module: reading the page's script takes seconds on a busy machine."""
+    context = browser.new_context(viewport={"width": 1000, "height": 900})
+    yield lambda path: open_in(context, path)
+    context.close()

@@ -48,8 +48,8 @@ FIGURES = [
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    """A page of all kinds of figures."""
+def opened(open_once, tmp_path_factory):
+    """A page of all kinds of figures, and what is wrong with it."""
     section = Section(title="?", summary="Planted.", facts=[], figures=FIGURES)
     part = PageSection(
         question="planted",
@@ -64,7 +64,15 @@ def path(tmp_path_factory):
     )
     made = tmp_path_factory.mktemp("figures") / "report.html"
     made.write_text(render_page(Page(job="planted", name="planted", sections=[part], notes=[])))
-    return made
+    return open_once(made)
+
+
+@pytest.fixture
+def page(opened):
+    """The page, in which nothing may go wrong."""
+    page, said = opened
+    yield page
+    assert said == []
 
 
 def drawn(page, name):
@@ -76,8 +84,7 @@ def drawn(page, name):
     )
 
 
-def test_a_law_has_a_band_between_its_ends_and_shares_its_colour_with_what_it_was_fitted_to(open_page, path):
-    page, said = open_page(path)
+def test_a_law_has_a_band_between_its_ends_and_shares_its_colour_with_what_it_was_fitted_to(page):
     band, law, fitted, held_out, another = drawn(page, "band")["data"]
     assert band["y"] == [*LAW["high"], *reversed(LAW["low"])]
     assert law["line"]["color"] == fitted["marker"]["color"] == held_out["marker"]["color"]
@@ -85,26 +92,20 @@ def test_a_law_has_a_band_between_its_ends_and_shares_its_colour_with_what_it_wa
     assert held_out["marker"]["symbol"] == "circle-open"
     assert held_out["error_y"]["array"][0] == pytest.approx(0.3)
     assert held_out["error_y"]["arrayminus"][0] == pytest.approx(0.2)
-    assert said == []
 
 
-def test_parts_of_a_time_stand_on_top_of_each_other_where_asked(open_page, path):
-    page, said = open_page(path)
+def test_parts_of_a_time_stand_on_top_of_each_other_where_asked(page):
     assert drawn(page, "stack")["layout"]["barmode"] == "stack"
     assert drawn(page, "chosen")["layout"]["barmode"] == "group"
     assert drawn(page, "chosen")["layout"]["shapes"][0]["x0"] == 1  # plotly would read "64" as a number
-    assert said == []
 
 
-def test_logarithmic_axes_double_for_counts_and_count_decades_for_rates(open_page, path):
-    page, said = open_page(path)
+def test_logarithmic_axes_double_for_counts_and_count_decades_for_rates(page):
     assert drawn(page, "band")["layout"]["xaxis"]["ticktext"] == ["8", "16", "32", "64", "128", "256", "512"]
     assert drawn(page, "rates")["layout"]["xaxis"]["ticktext"] == ["1e-5", "1e-4", "0.001", "0.01", "0.1"]
-    assert said == []
 
 
-def test_cells_show_their_values_in_one_unit_leave_gaps_and_frame_the_chosen(open_page, path):
-    page, said = open_page(path)
+def test_cells_show_their_values_in_one_unit_leave_gaps_and_frame_the_chosen(page):
     cells = drawn(page, "cells")
     (heat,) = cells["data"]
     assert cells["layout"]["annotations"][0]["text"].endswith("(s)")
@@ -114,4 +115,14 @@ def test_cells_show_their_values_in_one_unit_leave_gaps_and_frame_the_chosen(ope
     assert page.locator("b").count() == 0
     table = page.locator("figure:has(#figure-cells) table")
     assert table.locator("td").all_text_contents()[4:] == ["0.01", "30.0 s", "5.0 s", "6 min 40 s"]
-    assert said == []
+
+
+def test_a_series_is_hidden_and_shown_by_the_keyboard(page):
+    shown = "document.getElementById('figure-band').data.map(one => one.visible)"
+    page.locator("#legend-band button", has_text="another").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"() => {shown}.at(-1) === false")
+    assert page.evaluate(shown)[:-1] == [True] * 4
+    assert page.evaluate("document.activeElement.textContent") == "another"
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"() => {shown}.at(-1) === true")

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from legroom.laws.what_if import Factors
+
 Unit = Literal["bytes", "exact bytes", "seconds", "samples/s", "share", ""]
 """What a number counts; text turns bytes into GiB and shares into percent."""
 
@@ -97,6 +99,26 @@ class Table:
     rows: list[list[Any]]
     chosen: list[int] = field(default_factory=list)
     """Which rows hold the values recommended."""
+    opens: bool = False
+    """Whether it stands right below the section's sentence, before all figures: before and after, at a glance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """A run whose circumstances the reader may change; the page computes what follows by `laws.what_if`."""
+
+    factors: Factors
+    """As measured or as asked for, at the settings recommended."""
+    candidates: list[int]
+    """Samples of an update on a device, rising, among which the best is named and which the figure draws."""
+    target: str
+    """What the run is to reach, in words."""
+    baseline_seconds: float | None = None
+    """Of the job's own settings to the same target, where known."""
+    guessed: dict[str, str] = field(default_factory=dict)
+    """Factors that nobody measured or named, each with what stands in its place and why, as a sentence."""
+    figure: str = ""
+    """Name of the figure among the section's that is drawn anew with every change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,3 +133,5 @@ class Section:
     """Name, value, remark."""
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    what_if: WhatIf | None = None
+    """Controls that let the reader change the circumstances."""

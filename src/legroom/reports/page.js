@@ -28,10 +28,30 @@ function layoutOf(figure, scales, xs, ys) {
     xaxis: axes[0], yaxis: axes[1],
     barmode: figure.stacked || figure.y.unit === "share" ? "stack" : "group",
     shapes: [...figure.marks.map((mark) => shapeOf(mark, figure, scales)), ...frameOf(figure.heat)], annotations: titlesOf(figure.heat),
-    showlegend: figure.series.length > 1, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
+    showlegend: false, // the page has its own, which wraps on a phone and hears the keyboard
     hoverlabel: { bgcolor: colour("shade"), bordercolor: colour("rule"), font: { color: colour("ink") } },
     modebar: { bgcolor: "transparent", color: colour("rule"), activecolor: colour("quiet") },
   };
+}
+
+// A button for each series that hides and shows it; parts that nothing takes have none.
+function showLegend(figure, places) {
+  const seen = figure.series.map((series, place) => ({ series, place })).filter(({ series }) => series.style !== "bars" || series.y.some(Boolean));
+  const buttons = seen.map(({ series, place }) => {
+    const button = document.createElement("button"), swatch = document.createElement("span");
+    swatch.className = "swatch " + series.style;
+    swatch.style.color = colourOf(series, places[place]);
+    button.type = "button";
+    button.dataset.place = place;
+    button.setAttribute("aria-pressed", String(!series.hidden));
+    button.append(swatch, series.name);
+    button.onclick = () => {
+      series.hidden = !series.hidden;
+      draw(figure).then(() => document.querySelector(`#legend-${CSS.escape(figure.name)} [data-place="${place}"]`).focus());
+    };
+    return button;
+  });
+  document.getElementById("legend-" + figure.name).replaceChildren(...(seen.length > 1 ? buttons : []));
 }
 
 function draw(figure) {
@@ -39,8 +59,9 @@ function draw(figure) {
   const ys = figure.series.flatMap((series) => [...series.y, ...series.high]);
   const marked = (axis) => figure.marks.filter((mark) => mark.axis === axis).map((mark) => mark.value);
   const scales = { x: scaleOf(figure.x.unit, [...xs, ...marked("x")]), y: scaleOf(figure.y.unit, [...ys, ...marked("y")]) };
-  const places = placesOf(figure);
-  const traces = figure.heat ? [heatOf(figure)] : figure.series.flatMap((series, place) => tracesOf(series, places[place], figure, scales));
+  const places = placesOf(figure), drawn = (series, place) => tracesOf(series, places[place], figure, scales).map((trace) => ({ ...trace, visible: !series.hidden }));
+  const traces = figure.heat ? [heatOf(figure)] : figure.series.flatMap(drawn);
+  showLegend(figure, places);
   // plotly would offer to upload the chart to its makers' service
   const nowhere = { showSendToCloud: false, plotlyServerURL: "", showLink: false };
   const config = { ...nowhere, displaylogo: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
@@ -50,4 +71,4 @@ function draw(figure) {
 const figures = JSON.parse(document.getElementById("figures").textContent);
 const drawAll = () => Promise.all(figures.map(draw));
 drawAll().then(() => { document.documentElement.dataset.drawn = figures.length; });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", drawAll);

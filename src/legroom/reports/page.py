@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from legroom.files import Claim, write_atomically
 from legroom.job_address import AnyJob, address_of, out_folder
+from legroom.reports import what_if
 from legroom.reports.figures import Section
 from legroom.reports.numbers import quantity
 from legroom.reports.saved_answers import SavedAnswer, read_answers
@@ -124,8 +125,15 @@ def render_page(page: Page) -> str:
     from plotly.offline import get_plotlyjs
 
     figures = [asdict(figure) for part in page.sections for figure in part.section.figures]
-    script = get_plotlyjs().replace("</script", "<\\/script")
-    return _template().render(page=page, plotly=script, figures=embed_json(figures))
+    asked = [part.section.what_if for part in page.sections if part.section.what_if]
+    return _template().render(
+        page=page,
+        plotly=get_plotlyjs().replace("</script", "<\\/script"),
+        figures=embed_json(figures),
+        controls=what_if.CONTROLS,
+        what_if=embed_json(asdict(asked[0])) if asked else None,
+        laws=what_if.script() if asked else "",
+    )
 
 
 @functools.cache
@@ -137,6 +145,7 @@ def _template() -> "Template":
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters["quantity"] = quantity
     made.filters["took"] = format_seconds
+    made.filters |= {"shown": what_if.shown, "labelled": what_if.labelled}
     return made.get_template("page.html.j2")
 
 

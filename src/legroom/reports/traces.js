@@ -24,8 +24,13 @@ function bandOf(series, x, scale, ink) {
   };
 }
 
+// A law without a group or a range stays in the background.
+function colourOf(series, place) {
+  return colour(series.style === "dashes" && !series.group && !series.low.length ? "quiet" : "series-" + (place % 6));
+}
+
 function tracesOf(series, place, figure, scales) {
-  const ink = colour("series-" + (place % 6)), lines = series.style === "line" || series.style === "dashes";
+  const ink = colourOf(series, place), lines = series.style === "line" || series.style === "dashes";
   const y = series.y.map((value) => scaled(value, scales.y)), number = numberOf(figure.y, scales.y);
   const x = series.x.map((value) => (typeof value === "string" ? plain(value) : scaled(value, scales.x)));
   const trace = {
@@ -35,10 +40,9 @@ function tracesOf(series, place, figure, scales) {
   if (series.style === "bars") return [{ ...trace, type: "bar", marker: { color: ink }, hovertemplate: `%{x}: ${number}<extra></extra>` }];
   const drawn = { line: "lines+markers", dashes: "lines" }[series.style] || "markers";
   const symbol = { crosses: "x", points: "diamond", rings: "circle-open" }[series.style] || "circle";
-  const law = series.style === "dashes" && !series.group && !series.low.length;
   const curve = {
     ...trace, type: "scatter", mode: drawn,
-    line: { color: law ? colour("quiet") : ink, width: 2, dash: series.style === "dashes" ? "dot" : "solid" },
+    line: { color: ink, width: 2, dash: series.style === "dashes" ? "dot" : "solid" },
     marker: { color: ink, size: series.style === "line" ? 6 : 10, symbol, line: { color: ink, width: series.style === "rings" ? 2 : 0 } },
   };
   return lines && series.low.length ? [bandOf(series, x, scales.y, ink), curve] : [curve];

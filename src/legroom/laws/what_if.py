@@ -1,0 +1,166 @@
+"""What a run would take under other circumstances: `time_to_target` put together from the factors of a plan.
+
+    parts of a step = A * compute(B),  A * (pass(B, W) - compute(B)),  update,  exposed communication
+    exposed         = max(0, 2 (N - 1) / N * gradients / link - 2/3 * compute(B))
+    load of N       = load(N * B, N * W): devices of one host share its cores
+
+The plan was measured at one size of an update, where it needs `num_steps` updates. At another size it needs S_min and
+B_crit's share of them; where B_crit is not known, at most as many updates or as many samples as there, whichever is
+more, and at least whichever is less: both ends of the law.
+
+The page's controls compute with these functions, translated from this file: see `time_to_target`.
+"""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from legroom.laws.time_to_target import (
+    compute_seconds,
+    joined_spread,
+    largest_batch,
+    least_steps_from,
+    load_seconds,
+    memory_bytes,
+    money,
+    pass_seconds,
+    passes_needed,
+    seconds_to_target,
+    soonest,
+    steps_to_target,
+    update_size,
+)
+
+HIDING = 2 / 3
+"""Share of a pass that is backward, behind which gradients are sent: it takes twice the forward's work."""
+
+
+class Factors(TypedDict):
+    """What the formula needs; the names are those of the arguments in `time_to_target`."""
+
+    num_steps: float
+    """Updates to the target at `known_size` samples an update."""
+    known_size: float
+    critical_batch_size: float | None
+    sizes: Sequence[float]
+    seconds: Sequence[float]
+    """Of a pass at each of these sizes, its data on the device."""
+    inline_seconds: float
+    worker_seconds: float
+    contention: float
+    coherence: float
+    core_seconds: float
+    num_workers: float
+    fixed_bytes: float
+    bytes_per_sample: float
+    device_bytes: float
+    update: float
+    evaluation: float
+    num_evaluations: float
+    batch_size: float
+    """Of a pass, as asked for; where the device cannot hold it, more passes take its place."""
+    num_passes: float
+    num_devices: float
+    parameter_bytes: float
+    link_bytes_per_second: float
+    price_per_hour: float
+    steps_spread: float
+    seconds_spread: float
+
+
+def passes(factors: Factors) -> float:
+    """Passes an update: as asked for, or as many as make its batch fit."""
+    largest = largest_batch(factors["device_bytes"], factors["fixed_bytes"], factors["bytes_per_sample"])
+    return factors["num_passes"] * passes_needed(factors["batch_size"], max(1, largest))
+
+
+def pass_batch(factors: Factors) -> float:
+    """Samples of a pass on a device, the last one perhaps with fewer."""
+    return factors["batch_size"] * factors["num_passes"] / passes(factors)
+
+
+def samples_of_update(factors: Factors) -> float:
+    """Samples of an update on all devices."""
+    return update_size(factors["batch_size"], factors["num_passes"], factors["num_devices"])
+
+
+def exposed_seconds(compute: float, num_bytes: float, num_devices: float, bytes_per_second: float) -> float:
+    """Seconds in which gradients go round a ring of devices and nothing is computed.
+
+    >>> exposed_seconds(0.3, 1e9, 4, 1e9), exposed_seconds(0.3, 1e9, 1, 1e9)
+    (1.3, 0.0)
+    """
+    ring = 2 * (num_devices - 1) / num_devices * num_bytes / bytes_per_second
+    return max(0.0, ring - HIDING * compute)
+
+
+def step_parts(factors: Factors) -> list[float]:
+    """Seconds of an update: compute, waiting for data, the update itself, communication."""
+    batch = pass_batch(factors)
+    num_devices = factors["num_devices"]
+    compute = compute_seconds(batch, factors["sizes"], factors["seconds"])
+    load = load_seconds(
+        batch * num_devices,
+        factors["num_workers"] * num_devices,
+        factors["inline_seconds"] / num_devices,
+        factors["worker_seconds"],
+        factors["contention"],
+        factors["coherence"],
+        factors["core_seconds"],
+    )
+    waiting = pass_seconds(compute, load, factors["num_workers"]) - compute
+    exposed = exposed_seconds(compute, factors["parameter_bytes"], num_devices, factors["link_bytes_per_second"])
+    return [passes(factors) * compute, passes(factors) * waiting, factors["update"], exposed]
+
+
+def steps_range(factors: Factors) -> list[float]:
+    """The fewest and the most updates to the target by the law; one number twice where B_crit is known."""
+    size = samples_of_update(factors)
+    known = factors["known_size"]
+    critical = factors["critical_batch_size"]
+    if critical is None:
+        return [factors["num_steps"] * min(1.0, known / size), factors["num_steps"] * max(1.0, known / size)]
+    num_steps = steps_to_target(size, least_steps_from(factors["num_steps"], known, critical), critical)
+    return [num_steps, num_steps]
+
+
+def run_parts(factors: Factors) -> list[float]:
+    """Seconds of the run by the parts of its steps, and its evaluations; by the most updates that it may need."""
+    parts = step_parts(factors)
+    evaluations = factors["num_evaluations"] * factors["evaluation"]
+    return [*[steps_range(factors)[1] * part for part in parts], evaluations]
+
+
+def seconds_range(factors: Factors) -> list[float]:
+    """Seconds to the target: the least, the most likely by the most updates, and the most."""
+    steps = steps_range(factors)
+    step = sum(step_parts(factors))
+    spread = joined_spread(factors["steps_spread"], factors["seconds_spread"])
+    least = seconds_to_target(steps[0], step, factors["num_evaluations"], factors["evaluation"])
+    most = seconds_to_target(steps[1], step, factors["num_evaluations"], factors["evaluation"])
+    return [least / spread, most, most * spread]
+
+
+def memory_needed(factors: Factors) -> float:
+    """What a device holds."""
+    return memory_bytes(pass_batch(factors), factors["fixed_bytes"], factors["bytes_per_sample"])
+
+
+def most_in_memory(factors: Factors) -> float:
+    """The largest batch of a pass that the device holds; 0 where none does."""
+    return largest_batch(factors["device_bytes"], factors["fixed_bytes"], factors["bytes_per_sample"])
+
+
+def cost(factors: Factors) -> float:
+    """What the run costs on all devices."""
+    return money(seconds_range(factors)[1], factors["num_devices"], factors["price_per_hour"])
+
+
+def at_batch(factors: Factors, batch_size: float) -> Factors:
+    """The same with another batch of one pass an update, which more passes replace where it does not fit."""
+    return {**factors, "batch_size": batch_size, "num_passes": 1}
+
+
+def best_batch(factors: Factors, candidates: Sequence[float]) -> float:
+    """The candidate that reaches the target soonest; they rise."""
+    seconds = [seconds_range(at_batch(factors, size))[1] for size in candidates]
+    return candidates[soonest(candidates, seconds, candidates[len(candidates) - 1])]

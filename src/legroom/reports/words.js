@@ -1,0 +1,22 @@
+// Numbers as people read them, as `reports/numbers.py` writes them.
+
+function grouped(value, digits) {
+  return value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
+}
+
+function inBytes(value) {
+  const found = SCALES.bytes.find(([size]) => Math.abs(value) >= size && size > 1);
+  return found ? `${grouped(value / found[0], 1)} ${found[1]}` : `${value.toFixed(0)} B`;
+}
+
+function inSeconds(value) {
+  if (value < 0.1) return `${+(value * 1000).toPrecision(3)} ms`;
+  if (value < 1) return `${(value * 1000).toFixed(0)} ms`;
+  if (value < 60) return `${value.toFixed(1)} s`;
+  const whole = Math.round(value), minutes = Math.floor(whole / 60);
+  return minutes < 60 ? `${minutes} min ${whole % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+function inWords(value) {
+  return value.toLocaleString("en", { maximumSignificantDigits: Math.max(4, Math.ceil(Math.log10(Math.abs(value) + 1))) });
+}

@@ -18,7 +18,7 @@ import sys
 import sysconfig
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def main() -> None:
         requests, messages = int(first), int(second)
     reporter = Reporter(messages)
     lines = read_lines(requests)
-    built = open_job(next(lines), reporter)
+    built = open_job(next(lines), reporter.beat)
     for line in lines:
         try:
             from legroom.child.serve import serve
@@ -60,14 +60,14 @@ def spare_inherited() -> None:
         os.register_at_fork(after_in_child=gc.freeze)
 
 
-def open_job(address: dict[str, Any], reporter: "Reporter") -> Any:
+def open_job(address: dict[str, Any], beat: Callable[..., None]) -> Any:
     """The job, which it begins to build before anybody asks: a child started early is ready early."""
     from legroom.child.built_job import BuiltJob
     from legroom.job_address import JobAddress
 
     pickled = None if address["pickled"] is None else base64.b64decode(address["pickled"])
     place = JobAddress(text=address["text"], options=address["options"], pickled=pickled, folder=address["folder"])
-    built = BuiltJob(place, beat=reporter.beat)
+    built = BuiltJob(place, beat=beat)
     if place.text:
         with contextlib.suppress(BaseException):  # whatever it is comes again when it is asked for, and is told then
             built.prepare()

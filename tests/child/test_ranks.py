@@ -1,0 +1,79 @@
+"""Ranks that a child starts: what they return, whose error is told, and that none outlives the child."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from legroom.child.ranks import Meeting, run_ranks
+from legroom.errors import JobCrashed, JobHung, JobRaised, UsageError
+from legroom.job_address import JobAddress
+
+JOBS = Path(__file__).parents[1] / "jobs"
+NO_JOB = JobAddress(text="")
+
+
+@pytest.fixture(autouse=True)
+def reach_functions(monkeypatch):
+    """Ranks import the functions of tests/jobs/on_ranks.py."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(JOBS), *sys.path]))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+
+def test_each_rank_returns_its_own_and_shares_the_cores_with_the_others():
+    said = []
+    found = run_ranks(
+        NO_JOB, "on_ranks:add", {"start": 3}, num_ranks=2, beat=lambda phase, share=None: said.append((phase, share))
+    )
+    assert [(each["rank"], each["total"]) for each in found] == [(0, 7.0), (1, 7.0)]
+    assert {each["threads"] for each in found} == {str(max(1, len(os.sched_getaffinity(0)) // 2))}
+    assert ("adding", 0.5) in said
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("how", "limits", "error", "words"),
+    [
+        ("raises", {}, JobRaised, r"On rank 1 of 2: The job raised ValueError: no luck today .*on_ranks.py"),
+        ("hangs", {"collective_seconds": 2.0}, JobHung, r"Rank 1 of 2 did not come .* at .*on_ranks.py, line \d+"),
+    ],
+)
+def test_the_error_told_is_of_the_rank_that_failed_not_of_those_that_waited_for_it(how, limits, error, words):
+    with pytest.raises(error, match=words):
+        run_ranks(NO_JOB, "on_ranks:misbehave", {"rank": 1, "how": how}, num_ranks=2, **limits)
+
+
+def test_ranks_that_have_not_ended_in_time_are_ended_and_named():
+    with pytest.raises(JobHung, match=r"Rank 0 of 1 had not ended after 6.0 s"):
+        run_ranks(NO_JOB, "on_ranks:linger", {"folder": "/tmp"}, num_ranks=1, seconds=6.0)
+
+
+def test_ranks_are_started_anew_where_one_died_as_often_as_is_allowed():
+    arguments = {"rank": 1, "how": "dies"}
+    assert run_ranks(NO_JOB, "on_ranks:misbehave", arguments, num_ranks=2, restarts=1) == [1, 1]
+    with pytest.raises(JobCrashed, match="Rank 1 of 2 died of SIGKILL"):
+        run_ranks(NO_JOB, "on_ranks:misbehave", arguments, num_ranks=2)
+
+
+def test_a_meeting_to_which_nobody_comes_ends_in_its_time():
+    meeting = Meeting(num_nodes=2, endpoint="localhost:0", name="alone", join_seconds=1.0)
+    with pytest.raises(UsageError, match=r"Not all of 2 machines came to localhost:0 within 1.0 s"):
+        run_ranks(NO_JOB, "on_ranks:add", {"start": 0}, num_ranks=1, meeting=meeting)
+
+
+def test_ranks_die_with_the_process_that_started_them_even_by_sigkill(tmp_path):
+    code = (
+        "import sys\nfrom legroom.child.ranks import run_ranks\nfrom legroom.job_address import JobAddress\n"
+        "run_ranks(JobAddress(text=''), 'on_ranks:linger', {'folder': sys.argv[1]}, num_ranks=2)"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+    pids = [tmp_path / f"{rank}.pid" for rank in (0, 1)]
+    while not all(path.is_file() and path.read_text() for path in pids):
+        assert starter.poll() is None
+    ranks = [psutil.Process(int(path.read_text())) for path in pids]
+    starter.kill()
+    starter.wait()
+    assert psutil.wait_procs(ranks, timeout=20)[1] == []

@@ -72,3 +72,22 @@ def rerun_mean(values: Sequence[float]) -> tuple[float, tuple[float, float]]:
     quantile = T_QUANTILES[min(num - 1, len(T_QUANTILES)) - 1]
     share = max(math.log1p(LEAST_SPREAD), quantile * statistics.stdev(logs) * math.sqrt(2 / num))
     return mean, (mean * math.exp(-share), mean * math.exp(share))
+
+
+def ratio_mean(ratios: Sequence[float]) -> tuple[float, tuple[float, float] | None]:
+    """The mean of ln(ratio), as a ratio, and between which that of endless pairs lies at 90 %; one pair tells no range.
+
+        mean * exp(+-t * s / sqrt(n)),   s: standard deviation of ln(ratio), one ratio a pair
+
+    >>> mean, (low, high) = ratio_mean([1.9, 2.0, 2.1])
+    >>> round(mean, 2), round(low, 2), round(high, 2)
+    (2.0, 1.84, 2.17)
+    >>> ratio_mean([1.0])
+    (1.0, None)
+    """
+    logs, num = [math.log(ratio) for ratio in ratios], len(ratios)
+    mean = statistics.fmean(logs)
+    if num < 2:
+        return math.exp(mean), None
+    share = T_QUANTILES[min(num - 1, len(T_QUANTILES)) - 1] * statistics.stdev(logs) / math.sqrt(num)
+    return math.exp(mean), (math.exp(mean - share), math.exp(mean + share))

@@ -10,6 +10,7 @@ QUESTIONS = (
     "loading",
     "rate",
     "plan",
+    "prove",
     "train",
     "vocabulary",
     "machine",

@@ -19,6 +19,8 @@ class Train(Request["Trained"]):
     kind: Literal["train"] = "train"
     fresh: bool = True
     """Whether it needs a process that has run nothing before, as trials that are compared do."""
+    anew: bool = False
+    """Whether that process is started anew, as a user's own is: forks of one share how its heap lies."""
     device: str
     settings: Mapping[str, Any]
     """The whole of `Settings`."""
@@ -54,9 +56,14 @@ class Train(Request["Trained"]):
     """What the run is of: a checkpoint that differs in it is refused."""
 
     @property
+    def alone(self) -> bool:
+        """Whether it is no fork of another process."""
+        return self.anew
+
+    @property
     def interruptible(self) -> bool:
-        """An interrupt lets it save and report before it ends."""
-        return True
+        """An interrupt lets it save and report before it ends, where it has a folder to save to."""
+        return self.folder is not None
 
     @property
     def environment(self) -> Environment:

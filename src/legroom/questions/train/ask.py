@@ -6,12 +6,13 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from legroom.environments import Environment, allocator_environment, check_allocator, read_environment
+from legroom.environments import Environment, allocator_environment, check_allocator
 from legroom.errors import UsageError
 from legroom.host.target import choose_target
 from legroom.job import Settings
-from legroom.job_address import AnyJob, JobAddress, address_of
-from legroom.plan_file import Plan, read_plan
+from legroom.job_address import AnyJob, address_of
+from legroom.plan_file import Plan
+from legroom.plan_use import plan_for, settings_of, variables_of
 from legroom.questions.base import read_target
 from legroom.questions.train.advice import advise
 from legroom.questions.train.answer import TrainAnswer
@@ -20,7 +21,7 @@ from legroom.setting_rules import lacks_to_train
 from legroom.training.records import CHECKPOINT_NAME, Train
 from legroom.training.schedule_text import check_schedule
 
-NOT_WORDS = {"kind", "fresh", "settings", "target", "folder", "resume", "identity", "device", "variables"}
+NOT_WORDS = {"kind", "fresh", "anew", "settings", "target", "folder", "resume", "identity", "device", "variables"}
 """Fields of a Train that are made of other words."""
 RUN_WORDS = ("out", "resume", "timeout", "progress", "engine", "together")
 
@@ -31,6 +32,7 @@ def train(
     options: Mapping[str, str] | None = None,
     device: str = "auto",
     plan: Path | str | None = None,
+    force: bool = False,
     settings: Mapping[str, Any] | None = None,
     target: str | None = None,
     num_steps: int | None = None,
@@ -53,7 +55,8 @@ def train(
 
     Any field of legroom.Settings may be given by name, as in train(job, batch_size=64, num_epochs=3);
     `settings` takes the same as a mapping.
-    target: "score=0.97" or "loss=0.1" on the validation data; reaching it ends the run.
+    force: use a plan of another job or machine. target: "score=0.97" or "loss=0.1" on the validation data; reaching
+    it ends the run.
     num_steps: length in updates, instead of epochs. max_seconds: budget of training and evaluating.
     evaluate_steps: updates between evaluations; one an epoch where absent.
     patience: evaluations without gain that end the run; watch: "loss" or "score"; tolerance: share it must gain by.
@@ -81,8 +84,8 @@ def train(
     run = run or Run()
     address = address_of(job, options)
     more["device"] = choose_target(run.host, device).device
-    planned = _plan_for(address, Path(plan)) if plan else None
-    given = {**(_settings_of(planned) if planned else {}), **settings}
+    planned = plan_for(Path(plan), address, run.host.name, force=force, tell=run.tell) if plan else None
+    given = {**(settings_of(planned) if planned else {}), **settings}
     if planned and num_steps is None and "num_epochs" not in settings:
         more["num_steps"] = planned.value("num_steps")
     _check_settings(given)  # what is wrong is told before anything is started
@@ -133,8 +136,7 @@ def _choose_environment(more: dict[str, Any], planned: Plan | None) -> Environme
     more["allocator"] = more["allocator"] or (planned.value("allocator") if planned else None)
     if more["allocator"] is not None:
         check_allocator(more["allocator"], "--allocator")
-    variables = planned.value("environment") if planned else None
-    more["variables"] = read_environment(variables, "The plan's environment") if variables else {}
+    more["variables"] = variables_of(planned) if planned else {}
     return {**allocator_environment(more["device"], more["allocator"]), **more["variables"]}
 
 
@@ -151,21 +153,3 @@ def _request(session: Session, run: Run, settings: dict[str, Any], more: Mapping
         "length": more["num_steps"],
     }
     return Train(fresh=False, settings=settings, folder=str(folder), resume=run.resume, identity=identity, **more)
-
-
-def _plan_for(address: JobAddress, path: Path) -> Plan:
-    """The plan in the file, refused where it is another job's; the same file in another folder is the same job."""
-    plan = read_plan(path)
-    made_for = JobAddress(text=plan.job, options={name: str(value) for name, value in plan.options.items()})
-    if plan.job and not address.is_like(made_for):
-        raise UsageError(
-            f"{path} is a plan for {made_for.words}, and this run is of {address.words}. "
-            "Name the plan's job and options, or change them in the plan"
-        )
-    return plan
-
-
-def _settings_of(plan: Plan) -> dict[str, Any]:
-    """The settings that a plan names."""
-    known = {item.name for item in fields(Settings)}
-    return {item.name: item.value for item in plan.recommendations if item.name in known}

@@ -13,6 +13,7 @@ SHARED = options.OF_JOBS
 
 def words(
     plan: Annotated[Path | None, typer.Option(metavar="FILE", help="plan.toml whose settings to train with.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Use a plan of another job or machine.")] = False,
     target: Annotated[
         str | None, typer.Option(metavar="NAME=VALUE", help="score=0.97 or loss=0.1 on the validation data: ends it.")
     ] = None,
@@ -63,6 +64,7 @@ def words(
     }
     return {
         "plan": plan,
+        "force": force,
         "settings": {name: value for name, value in given.items() if value is not None},
         "target": target,
         "num_steps": steps,

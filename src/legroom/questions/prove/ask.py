@@ -1,0 +1,156 @@
+"""`legroom prove`: did the plan pay?"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from legroom.errors import UsageError
+from legroom.host.target import check_cuda, choose_target
+from legroom.job import Settings
+from legroom.job_address import AnyJob, address_of
+from legroom.plan_file import Plan
+from legroom.plan_use import plan_for, settings_of, variables_of
+from legroom.questions.base import START_SECONDS, Foreseen, foreseen_probe, read_target
+from legroom.questions.prove.advice import advise
+from legroom.questions.prove.answer import ProveAnswer
+from legroom.questions.prove.records import FIRST_SEED, ProveQuestion
+from legroom.questions.prove.runs import run_all
+from legroom.requests import JobDescription
+from legroom.session import Run, keep, open_session
+from legroom.training.records import Train
+
+DEFAULT = "default"
+NUM_LOOKS = 20
+"""Evaluations of the rival's whole run, at least: seldom looks would let it seem slower than it is."""
+
+
+def prove(
+    job: AnyJob = "digits",
+    *,
+    options: Mapping[str, str] | None = None,
+    device: str = "auto",
+    plan: Path | str | None = None,
+    against: str = DEFAULT,
+    target: str | None = None,
+    seeds: int = 3,
+    evaluate_samples: int | None = None,
+    equal_time: bool = True,
+    force: bool = False,
+    run: Run | None = None,
+) -> ProveAnswer:
+    """Train the plan and its rival to the same target, in turn, with several fresh seeds: which is sooner there?
+
+    against: "default" for the job's own settings, or another plan.toml. target: "score=0.97"; where absent, the plan's.
+    evaluate_samples: samples between evaluations, in both arms.
+    equal_time: let the rival train to its own end, and the plan for as many seconds, to compare what they end with.
+    """
+    run = run or Run()
+    address = address_of(job, options)
+    if plan is None:
+        raise UsageError("There is no plan to prove. Write one with legroom plan and name it: --plan plan.toml")
+    for name, number in (("--seeds", seeds), ("--evaluate-samples", evaluate_samples)):
+        if number is not None and number < 1:
+            raise UsageError(f"{name} is {number}; it must be at least 1")
+    check_cuda(run.host, device)
+    planned = plan_for(Path(plan), address, run.host.name, force=force, tell=run.tell)
+    rival = None
+    if against != DEFAULT:
+        rival = plan_for(Path(against), address, run.host.name, force=force, tell=run.tell)
+    aim = read_target(target or planned.target) if target or planned.target else None
+    if aim is None:
+        raise UsageError(f'{plan} names no target. Add --target score=0.97, or a line target = "score=0.97" to it')
+    place = choose_target(run.host, device).device
+    with open_session("prove", address, run) as session:
+        description = session.describe(run.seed)
+        _refuse(description, aim[0])
+        arms = [_arm(each, description, place) for each in (planned, rival)]
+        samples = evaluate_samples or _cadence(arms[1], description)
+        mine, others = (_looked_at(arm, samples) for arm in arms)
+        question = ProveQuestion(
+            plan_path=str(plan),
+            against=against,
+            metric=aim[0],
+            target=aim[1],
+            goal=description.goal if aim[0] == "score" else "min",
+            plan=mine,
+            rival=others,
+            seeds=tuple(run.seed + FIRST_SEED + number for number in range(seeds)),
+            evaluate_samples=samples,
+            equal_time=equal_time,
+            predicted_seconds=planned.predicted_seconds,
+            predicted_range=planned.predicted_range,
+            plan_cost_seconds=planned.cost_seconds,
+        )
+        session.note(question)
+        run_all(session, question)
+        return keep(session, advise(session.records, question))
+
+
+def _arm(plan: Plan | None, description: JobDescription, device: str) -> Train:
+    """A run as a plan has it, or as the job itself does; each in a process of its own."""
+    given: dict[str, Any] = settings_of(plan) if plan else {}
+    settings = asdict(Settings(**{**description.baseline, **given}))
+    arm = Train(device=device, anew=device == "cpu", settings=settings)
+    if plan is None:
+        return arm
+    words = {"num_steps": plan.value("num_steps"), "allocator": plan.value("allocator")}
+    return replace(arm, variables=variables_of(plan), **words)
+
+
+def _looked_at(arm: Train, samples: int | None) -> Train:
+    """The run evaluated after so many samples, or after every epoch."""
+    return arm if samples is None else replace(arm, evaluate_steps=max(1, round(samples / _update(arm))))
+
+
+def _update(arm: Train) -> int:
+    return int(arm.settings["batch_size"]) * int(arm.settings["accumulation_steps"])
+
+
+def _cadence(rival: Train, description: JobDescription) -> int | None:
+    """Samples between evaluations: an epoch, or less where the rival's run would see fewer than twenty."""
+    length = description.num_samples
+    if length is None or description.own_loader:  # what an epoch gives, its loader alone knows
+        return None
+    whole = rival.num_steps * _update(rival) if rival.num_steps else length * int(rival.settings["num_epochs"])
+    return max(1, min(length, whole // NUM_LOOKS))
+
+
+def _refuse(description: JobDescription, metric: str) -> None:
+    if not description.has_valid:
+        raise UsageError("A target is met on validation data, and this job has none; give the Job valid_data")
+    if metric == "score" and not description.has_score:
+        raise UsageError("This job has no score; name a loss, as in --target loss=0.1, or give the Job a score")
+
+
+def foresee(
+    job: AnyJob = "digits",
+    *,
+    options: Mapping[str, str] | None = None,
+    plan: Path | str | None = None,
+    seeds: int = 3,
+    equal_time: bool = True,
+    force: bool = False,
+    run: Run | None = None,
+) -> Foreseen:
+    """Which runs would `prove` make? Makes none."""
+    run = run or Run()
+    address = address_of(job, options)
+    if plan is None:
+        raise UsageError("There is no plan to prove. Write one with legroom plan and name it: --plan plan.toml")
+    planned = plan_for(Path(plan), address, run.host.name, force=force)
+    each = START_SECONDS + (planned.predicted_seconds or 0.0)
+    known = planned.predicted_seconds is not None
+    notes = ["Times are the plan's own forecast" if known else "The plan foretells no time: starting alone is counted"]
+    notes.append("The job's own run takes as long as it does today, and so does the plan's longer run beside it")
+    return Foreseen(
+        job=address.text,
+        machine=run.host.name,
+        seconds=0.0,
+        notes=notes,
+        probes=[
+            foreseen_probe("train the plan to its target in a fresh process", (seeds, seeds), each),
+            foreseen_probe("train its rival in a fresh process", (seeds, seeds), START_SECONDS),
+            foreseen_probe("train the plan for the rival's seconds", (0, seeds if equal_time else 0), START_SECONDS),
+        ],
+    )

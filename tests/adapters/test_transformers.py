@@ -3,14 +3,14 @@
 import builtins
 import pickle
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import IterableDataset, SequentialSampler
-from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
+from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel, TrainingArguments
 
 from legroom import Settings
 from legroom.adapters.transformers import from_transformers, training_arguments
@@ -135,9 +135,15 @@ def test_pretrained_model_comes_in_training_mode(tmp_path):
     assert job.model().training
 
 
-def test_gradient_checkpointing_is_turned_on():
-    assert gpt_job(arguments={"gradient_checkpointing": True}).model().is_gradient_checkpointing
-    assert not gpt_job().model().is_gradient_checkpointing
+FIELDS = {field.name for field in fields(TrainingArguments)}
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
+@pytest.mark.parametrize("name", sorted(FIELDS & {"gradient_checkpointing", "activation_checkpointing"}))
+def test_checkpointing_is_turned_on_by_every_name_it_has(name):
+    asked = f"is_{name}"
+    assert getattr(gpt_job(arguments={name: True}).model(), asked)
+    assert not getattr(gpt_job().model(), asked)
 
 
 def test_weight_decay_spares_biases_and_norms():

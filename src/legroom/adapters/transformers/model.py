@@ -51,8 +51,11 @@ def _is_text(value: Any) -> bool:
 
 def prepare(model: Any, fields: Mapping[str, Any]) -> Any:
     """The model as the Trainer makes it ready: from_pretrained hands it out in evaluation mode."""
-    if fields["gradient_checkpointing"]:
-        model.gradient_checkpointing_enable(fields.get("gradient_checkpointing_kwargs"))
+    # Transformers 5.2x renamed these fields and the method, and warns where the old names are used.
+    new, old = (f"{name}_checkpointing" for name in ("activation", "gradient"))
+    if fields.get(new) or fields.get(old):
+        enable = getattr(model, f"{new}_enable", None) or getattr(model, f"{old}_enable")
+        enable(fields.get(f"{new}_kwargs") or fields.get(f"{old}_kwargs"))
     return model.train()
 
 

@@ -12,7 +12,7 @@ import psutil
 
 from legroom.logbook import FILE_NAME, read_lines
 
-JOB = f"{Path(__file__).parents[1] / 'jobs' / 'plain.py'}:job"
+JOB = f"{Path(__file__).parents[1] / 'jobs' / 'wide_layers.py'}:job"
 NUM_KILLS = 20
 
 
@@ -55,8 +55,8 @@ def test_twenty_kills_lose_nothing_repeat_nothing_and_leave_no_orphan(tmp_path):
     requests = finished(killed)
     assert len(set(requests)) == len(requests), "a finished record was measured again"
     assert requests[: len(before)] == before
-    low, high = straight["range"]
-    assert 0.96 * low <= json.loads(done.stdout)["max_batch_size"] <= high
+    # Host memory of one batch differs by up to 8 % from process to process; planted machines are asked for the same.
+    assert 0.85 <= json.loads(done.stdout)["max_batch_size"] / straight["max_batch_size"] <= 1 / 0.85
 
 
 def test_a_kill_while_children_are_forked_leaves_no_orphan(tmp_path):

@@ -9,6 +9,7 @@ QUESTIONS = (
     "speed",
     "loading",
     "rate",
+    "devices",
     "plan",
     "prove",
     "train",

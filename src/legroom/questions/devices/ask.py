@@ -1,0 +1,166 @@
+"""`legroom devices`: what do 2, 8, 1024 devices give, and what goes over the wire?"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from legroom.errors import UsageError
+from legroom.host import Host
+from legroom.host.target import check_cuda, choose_target
+from legroom.job import Settings
+from legroom.job_address import AnyJob, address_of
+from legroom.questions.base import (
+    START_SECONDS,
+    Foreseen,
+    check_word,
+    foreseen_probe,
+    typical_seconds,
+)
+from legroom.questions.devices.advice import advise
+from legroom.questions.devices.answer import DevicesAnswer, TableAnswer
+from legroom.questions.devices.known import find_known
+from legroom.questions.devices.links import read_link
+from legroom.questions.devices.records import DevicesQuestion, Scaling, TimeBackward, TimeRanks
+from legroom.questions.devices.search import local_peak, measure, sizes_for
+from legroom.questions.devices.table_findings import answer_table
+from legroom.requests import JobDescription
+from legroom.session import Run, earlier_entries, keep, open_session
+from legroom.setting_rules import PRECISIONS
+
+RULES = ("legroom", "local-peak")
+MOST = 4096
+BACKWARD_SECONDS, RANKS_SECONDS = 3.0, 30.0
+"""Of a batch on one device and of some devices together: a small job on two cores."""
+
+
+def devices(
+    job: AnyJob = "digits",
+    *,
+    options: Mapping[str, str] | None = None,
+    device: str = "auto",
+    batch_size: int | None = None,
+    most: int | None = None,
+    measured: int | None = None,
+    scaling: Scaling | None = None,
+    link: str | None = None,
+    rule: str = "legroom",
+    speeds: Sequence[float] = (),
+    price: float | None = None,
+    precision: str | None = None,
+    from_table: Path | None = None,
+    run: Run | None = None,
+) -> DevicesAnswer | TableAnswer:
+    """What do more devices give, and how many should be taken?
+
+    batch_size: per device in weak scaling, of all in strong scaling. most: devices one may take. measured: devices to
+    run together. link: a name or "25Gb/s,20us", for a forecast; else the one here is measured. speeds: of unequal
+    devices. price: of one device for an hour. from_table: a file of published times, in place of a job.
+    """
+    run = run or Run()
+    if from_table is not None:
+        return answer_table(from_table, machine=run.host.name)
+    address = address_of(job, options)
+    check_word("rule", rule, RULES)
+    check_cuda(run.host, device)
+    place = choose_target(run.host, device).device
+    num_here = num_devices_here(run.host, place)
+    _check_numbers(batch_size=batch_size, most=most, measured=measured, num_here=num_here, speeds=speeds, price=price)
+    if link is not None:
+        read_link(link)
+    if precision is not None:
+        check_word("precision", precision, PRECISIONS)
+    scalings: list[Scaling] = [scaling] if scaling else ["weak"] if rule == "local-peak" else ["strong", "weak"]
+    with open_session("devices", address, run) as session:
+        description = session.describe(run.seed)
+        given = {"batch_size": batch_size, "precision": precision}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        settings = asdict(Settings(**{**description.baseline, "seed": run.seed, **chosen}))
+        _refuse(description, settings["batch_size"])
+        question = DevicesQuestion(
+            device=place,
+            settings=settings,
+            batch_size=settings["batch_size"],
+            batch_sizes=sizes_for(settings["batch_size"], strong="strong" in scalings, least=2),
+            scalings=scalings,
+            num_here=num_here,
+            num_measured=num_here if measured is None else measured,
+            num_most=most or (MOST if link else num_here),
+            num_threads=1,
+            num_cores=run.host.limits.num_cores,
+            link_name=link,
+            rule=rule,
+            speeds=list(speeds),
+            price=price,
+            num_samples=description.num_samples,
+            **find_known(session.logbook),
+        )
+        if rule == "local-peak":
+            question = local_peak(session, question)
+        session.note(question)
+        measure(session, question)
+        return keep(session, advise(session.records, question))
+
+
+def num_devices_here(host: Host, device: str) -> int:
+    """GPUs of this machine, or its cores."""
+    return len(host.gpus) if device == "cuda" else host.limits.num_cores
+
+
+def foresee(
+    job: AnyJob = "digits",
+    *,
+    options: Mapping[str, str] | None = None,
+    device: str = "auto",
+    measured: int | None = None,
+    run: Run | None = None,
+) -> Foreseen:
+    """Which probes would `devices` run, and how long should they take? Runs none."""
+    run = run or Run()
+    address = address_of(job, options)
+    entries, place = earlier_entries(address, run), choose_target(run.host, device).device
+    num_together = int(math.log2(measured or num_devices_here(run.host, place)))
+    backward = typical_seconds(entries, TimeBackward, BACKWARD_SECONDS)
+    ranks = typical_seconds(entries, TimeRanks, RANKS_SECONDS)
+    probes = [
+        foreseen_probe("read the job in a child process", (1, 1), START_SECONDS),
+        foreseen_probe("steps of one device at one batch size", (1, 6), backward),
+        foreseen_probe("2, 4, 8 ... devices together", (num_together, num_together), ranks),
+    ]
+    notes = ["Times are those of a small job on two cores, or of earlier records of this job"]
+    return Foreseen(job=address.text, machine=run.host.name, seconds=0.0, notes=notes, probes=probes)
+
+
+def _check_numbers(
+    *,
+    batch_size: int | None,
+    most: int | None,
+    measured: int | None,
+    num_here: int,
+    speeds: Sequence[float],
+    price: float | None,
+) -> None:
+    if batch_size is not None and batch_size < 1:
+        raise UsageError(f"--batch-size is {batch_size}; it must be at least 1")
+    if most is not None and not 1 <= most <= MOST:
+        raise UsageError(f"--max is {most:,}; it is a number of devices from 1 to {MOST:,}")
+    if measured is not None and not 1 <= measured <= num_here:
+        raise UsageError(
+            f"--measure is {measured}, and this machine has {num_here}. Name 1 to {num_here}; more are forecast "
+            "with --max"
+        )
+    if len(speeds) == 1 or any(not 0 < speed < math.inf for speed in speeds):
+        raise UsageError("--speeds needs two speeds above 0 or more, relative to the device here: 1,1,0.6")
+    if price is not None and not 0 <= price < math.inf:
+        raise UsageError(f"--price is {price:g}; it is money for a device's hour, at least 0")
+
+
+def _refuse(description: JobDescription, batch_size: int) -> None:
+    """Say what a job lacks that cannot be shared."""
+    if description.own_step:
+        raise UsageError(
+            "This job has its own step, so legroom cannot share its updates; give the Job loss and optimizer instead"
+        )
+    limit = description.widest_batch or description.num_samples
+    if limit is not None and batch_size > limit:
+        raise UsageError(f"A batch of {batch_size:,} is more than the {limit:,} samples there are. Name at most that")

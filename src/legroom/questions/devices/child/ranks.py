@@ -1,0 +1,188 @@
+"""Steps of several processes that share each update: with sync, without, and the link alone."""
+
+import copy
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from legroom.child.built_job import BuiltJob
+from legroom.child.rank import Rank
+from legroom.child.ranks import run_ranks
+from legroom.laws.intervals import median_interval
+from legroom.questions.devices.child.backward import num_threads
+from legroom.questions.devices.records import Message, RankSteps, RanksTimed, TimeRanks
+from legroom.training.data.batch import move
+from legroom.training.step import TrainingStep
+
+ENTRY = "legroom.questions.devices.child.ranks:on_rank"
+NUM_WARM, NUM_ROUNDS = 3, 5
+LEAST_STEPS, MOST_STEPS = 2, 40
+MESSAGE_SECONDS, LEAST_MESSAGES, MOST_MESSAGES = 0.15, 5, 100
+Times = dict[str, list[float]]
+
+
+def time_ranks(request: TimeRanks, built: BuiltJob) -> RanksTimed:
+    """Start the ranks and join what they timed: a step is as long as that of the slowest."""
+    told = run_ranks(
+        built.address,
+        ENTRY,
+        asdict(request),
+        num_ranks=request.num_devices,
+        device=request.device,
+        beat=built.beat,
+    )
+    return RanksTimed(
+        backend=told[0]["backend"],
+        messages=[
+            Message(
+                num_bytes=size,
+                seconds=max(rank["messages"][place][0] for rank in told),
+                busy_cores=statistics.fmean(rank["messages"][place][1] for rank in told),
+            )
+            for place, size in enumerate(request.message_bytes)
+        ],
+        steps=[_join(size, [rank["steps"][place] for rank in told]) for place, size in enumerate(request.batch_sizes)],
+    )
+
+
+def _join(batch_size: int, told: Sequence[Mapping[str, Any]]) -> RankSteps:
+    """One batch size over all ranks: of each step the slowest rank's seconds, of the steps the median."""
+    slowest = {name: [max(each) for each in zip(*(rank[name] for rank in told), strict=True)] for name in MODES}
+    middle = {name: statistics.median(seconds) for name, seconds in slowest.items()}
+    rounds = [_rounds(slowest["sync"]), _rounds(slowest["no_sync"])]
+    exposed = [with_sync - without for with_sync, without in zip(*rounds, strict=True)]
+    return RankSteps(
+        batch_size=batch_size,
+        copies_seconds=middle["copies"],
+        no_sync_seconds=middle["no_sync"],
+        sync_seconds=middle["sync"],
+        buckets_seconds=middle["buckets"],
+        exposed_seconds=statistics.median(exposed),
+        exposed_range=(min(exposed), max(exposed)),
+        sync_range=median_interval(slowest["sync"]),
+        num_repeats=len(slowest["sync"]),
+        utilisation=[rank["utilisation"] for rank in told],
+    )
+
+
+MODES = ("copies", "no_sync", "sync", "buckets")
+
+
+def _rounds(seconds: Sequence[float]) -> list[float]:
+    """Medians of each round's steps."""
+    each = len(seconds) // NUM_ROUNDS
+    return [statistics.median(seconds[start : start + each]) for start in range(0, len(seconds), each)]
+
+
+def on_rank(arguments: Mapping[str, Any], built: BuiltJob, rank: Rank) -> dict[str, Any]:
+    """What one rank timed."""
+    request = TimeRanks(**arguments)
+    with num_threads(request.num_threads if rank.device.type == "cpu" else None):
+        messages = [_time_message(size, rank.device) for size in request.message_bytes]
+        steps = []
+        for size in request.batch_sizes:
+            built.beat(f"{rank.num_ranks} devices, batches of {size}")
+            steps.append(_time_steps(size, request, built, rank))
+    return {"backend": distributed.get_backend(), "messages": messages, "steps": steps}
+
+
+def _time_message(num_bytes: int, device: torch.device) -> tuple[float, float]:
+    """Median seconds of an all-reduce of so many bytes, and the cores it kept busy here."""
+    tensor = torch.ones(max(1, num_bytes // 4), device=device)
+    first = _timed(lambda: distributed.all_reduce(tensor), LEAST_MESSAGES, device)
+    num = _agree(MESSAGE_SECONDS / statistics.median(first), LEAST_MESSAGES, MOST_MESSAGES, device)
+    distributed.barrier()
+    cores, wall = time.process_time(), time.perf_counter()
+    seconds = _timed(lambda: distributed.all_reduce(tensor), num, device)
+    return statistics.median(seconds), (time.process_time() - cores) / (time.perf_counter() - wall)
+
+
+def _time_steps(batch_size: int, request: TimeRanks, built: BuiltJob, rank: Rank) -> dict[str, Any]:
+    """Rounds of steps as copies, without and with sync, and of the buckets alone, so that drift meets all alike."""
+    torch.manual_seed(request.seed + rank.number)
+    batch = move(next(built.train.batches(batch_size, "typical")), rank.device)
+    alone = built.training_step(rank.device, request.precision, lambda phase: None)
+    shared = SharedStep(built, request, rank)
+    buckets = [torch.ones(max(1, size // 4), device=rank.device) for size in request.bucket_bytes]
+    runs: dict[str, Callable[[], Any]] = {
+        "copies": lambda: alone([batch]),
+        "no_sync": lambda: shared(batch, sync=False),
+        "sync": lambda: shared(batch, sync=True),
+        "buckets": lambda: [distributed.all_reduce(bucket) for bucket in buckets],
+    }
+    for run in runs.values():
+        _timed(run, NUM_WARM, rank.device)
+    longest = statistics.median(_timed(runs["sync"], NUM_WARM, rank.device))
+    num = _agree(request.seconds / (NUM_ROUNDS * 3 * longest), LEAST_STEPS, MOST_STEPS, rank.device)
+    times: Times = {name: [] for name in runs}
+    cores = wall = 0.0
+    for _ in range(NUM_ROUNDS):
+        for name, run in runs.items():
+            distributed.barrier()
+            used, began = time.process_time(), time.perf_counter()
+            times[name] += _timed(run, num, rank.device)
+            if name == "sync":
+                cores, wall = cores + time.process_time() - used, wall + time.perf_counter() - began
+        built.beat(f"{rank.num_ranks} devices, batches of {batch_size}")
+    return {**times, "utilisation": min(1.0, cores / wall / request.num_threads)}
+
+
+class SharedStep:
+    """The job's step with DistributedDataParallel around its loss, on a copy of the model: hooks stay off the other."""
+
+    def __init__(self, built: BuiltJob, request: TimeRanks, rank: Rank) -> None:
+        model = copy.deepcopy(built.model)
+        assert built.job.loss is not None
+        assert built.job.optimizer is not None
+        self.wrapped = DistributedDataParallel(
+            LossModule(model, built.job.loss),
+            bucket_cap_mb=request.bucket_cap_mb,
+            find_unused_parameters=request.find_unused,
+        )
+        settings = replace(built.job.baseline, precision=request.precision, accumulation_steps=1)
+        job = replace(built.job, loss=lambda wrapped, batch: wrapped(batch))
+        optimizer = built.job.optimizer(model, settings.learning_rate)
+        self.step = TrainingStep(job, self.wrapped, optimizer, settings, rank.device)
+
+    def __call__(self, batch: Any, *, sync: bool) -> Any:
+        """One update; without sync each rank keeps its own gradients."""
+        with nullcontext() if sync else self.wrapped.no_sync():
+            return self.step([batch])
+
+
+class LossModule(nn.Module):
+    """A module whose forward pass is the job's loss: what has to be wrapped for gradients to be joined."""
+
+    def __init__(self, model: nn.Module, loss: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self.model, self.loss = model, loss
+
+    def forward(self, batch: Any) -> Any:
+        """The loss of a batch."""
+        return self.loss(self.model, batch)
+
+
+def _timed(run: Callable[[], Any], num: int, device: torch.device) -> list[float]:
+    """Seconds of each run, to its end."""
+    seconds = []
+    for _ in range(num):
+        started = time.perf_counter()
+        run()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - started)
+    return seconds
+
+
+def _agree(wanted: float, least: int, most: int, device: torch.device) -> int:
+    """A number of repeats within these bounds, the same on all ranks."""
+    number = torch.tensor([min(float(most), max(float(least), wanted))], device=device)
+    distributed.all_reduce(number, distributed.ReduceOp.MIN)
+    return int(number.item())

@@ -1,0 +1,117 @@
+"""A planted device and link: steps of one device, and of several whose buckets travel a ring."""
+
+from typing import Any, ClassVar
+
+from legroom.laws.communication import backward_end, buckets_of, ring_seconds
+from legroom.questions.devices.records import (
+    BackwardTimes,
+    Message,
+    RankSteps,
+    RanksTimed,
+    TimeBackward,
+    TimeRanks,
+)
+from legroom.requests import Request
+
+
+class FakeRing:
+    """Devices with planted passes on a planted ring; gradients come at even intervals.
+
+    >>> ring = FakeRing(latency=1e-5, bandwidth=1e9)
+    >>> times, _ = ring.answer(TimeBackward(device="cpu", batch_size=100, precision="fp32", num_threads=1))
+    >>> round(times.backward_seconds, 6), len(times.gradient_bytes)
+    (0.021, 8)
+    """
+
+    ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (TimeBackward, TimeRanks)
+
+    def __init__(
+        self,
+        *,
+        latency: float = 2e-5,
+        bandwidth: float = 1e9,
+        gradient_bytes: tuple[int, ...] = (4_000_000,) * 8,
+        fixed_seconds: float = 0.001,
+        sample_seconds: float = 0.0002,
+        contention: float = 1.0,
+        busy_cores: float = 0.0,
+        largest_batch: float = float("inf"),
+        **facts: Any,
+    ) -> None:
+        self.latency, self.bandwidth, self.gradient_bytes = latency, bandwidth, gradient_bytes
+        self.fixed_seconds, self.sample_seconds, self.contention = fixed_seconds, sample_seconds, contention
+        self.busy_cores, self.largest_batch = busy_cores, largest_batch
+        self.facts = facts
+        """Further fields of what a child reports of the model."""
+
+    def backward(self, batch_size: float) -> float:
+        """Planted seconds of a backward pass; a forward pass takes half, an update a fixed time."""
+        return self.fixed_seconds + self.sample_seconds * batch_size
+
+    def compute(self, batch_size: float) -> float:
+        """Planted seconds of a step on one device."""
+        return 1.5 * self.backward(batch_size) + self.fixed_seconds
+
+    def exposed(self, num_devices: int, batch_size: float, cap_mb: float = 25.0) -> float:
+        """Planted seconds that a step of several takes longer than one without sync."""
+        backward = self.contention * self.backward(batch_size)
+        buckets = buckets_of(self.gradient_bytes, self._ready(backward), cap_mb)
+        transfers = [ring_seconds(each.num_bytes, num_devices, self.latency, self.bandwidth) for each in buckets]
+        return backward_end(backward, [each.ready_seconds for each in buckets], transfers, self.busy_cores) - backward
+
+    def answer(self, request: Any) -> tuple[Any, float]:
+        """What a child would report, and the seconds that would take."""
+        return (self._alone(request), 2.0) if isinstance(request, TimeBackward) else (self._together(request), 20.0)
+
+    def _ready(self, backward: float) -> list[float]:
+        num = len(self.gradient_bytes)
+        return [backward * (place + 1) / num for place in range(num)]
+
+    def _alone(self, request: TimeBackward) -> BackwardTimes:
+        if request.batch_size > self.largest_batch:
+            return BackwardTimes(outcome="out_of_memory")
+        backward = self.backward(request.batch_size)
+        planted = {
+            "forward_seconds": backward / 2,
+            "backward_seconds": backward,
+            "update_seconds": self.fixed_seconds,
+            "spread": 1.02,
+            "num_repeats": 20,
+            "gradient_bytes": list(self.gradient_bytes),
+            "ready_seconds": self._ready(backward),
+            "parameter_bytes": sum(self.gradient_bytes),
+            "layer_bytes": [1000 * request.batch_size] * 4,
+            "flops_per_sample": 1e9,
+        }
+        return BackwardTimes(**{**planted, **self.facts})
+
+    def _together(self, request: TimeRanks) -> RanksTimed:
+        num = request.num_devices
+        messages = [
+            Message(
+                num_bytes=size,
+                seconds=ring_seconds(size, num, self.latency, self.bandwidth),
+                busy_cores=self.busy_cores,
+            )
+            for size in request.message_bytes
+        ]
+        return RanksTimed(
+            backend="planted", messages=messages, steps=[self._steps(request, size) for size in request.batch_sizes]
+        )
+
+    def _steps(self, request: TimeRanks, size: int) -> RankSteps:
+        num, alone = request.num_devices, self.contention * self.compute(size)
+        exposed = self.exposed(num, size, request.bucket_cap_mb)
+        total = sum(ring_seconds(each, num, self.latency, self.bandwidth) for each in request.bucket_bytes)
+        return RankSteps(
+            batch_size=size,
+            copies_seconds=alone,
+            no_sync_seconds=alone,
+            sync_seconds=alone + exposed,
+            buckets_seconds=total,
+            exposed_seconds=exposed,
+            exposed_range=(exposed, exposed),
+            sync_range=(alone + exposed, alone + exposed),
+            num_repeats=20,
+            utilisation=[1.0] * num,
+        )

@@ -1,0 +1,164 @@
+"""Steps of many devices, forecast from one: its backward pass, its buckets, and a link."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from legroom.laws.communication import (
+    Link,
+    backward_end,
+    broadcast_seconds,
+    proportional_batches,
+    ring_seconds,
+    strong_speedup,
+    tree_seconds,
+    weak_speedup,
+)
+from legroom.questions.devices.evidence import Evidence, Pass
+from legroom.questions.devices.records import DevicesQuestion, Scaling
+
+Algorithm = Literal["ring", "tree"]
+ALL_REDUCES: Mapping[Algorithm, Callable[[float, float, float, float], float]] = {
+    "ring": ring_seconds,
+    "tree": tree_seconds,
+}
+NUM_DEVICES = [2**power for power in range(1, 13)]
+"""2 to 4096."""
+CAPS_MB = (1.0, 5.0, 10.0, 25.0, 50.0, 100.0)
+"""Sizes of buckets that are compared."""
+SAME = 1.02
+"""Times the least step: buckets within it are as good, and torch's own goes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step of some devices, forecast."""
+
+    compute: float
+    exposed: float
+    total: float
+    """Of all communication, hidden or not."""
+    algorithm: Algorithm
+    exposed_by: Mapping[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole step."""
+        return self.compute + self.exposed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecaster:
+    """Knows one device and a link, and tells steps of many."""
+
+    evidence: Evidence
+    question: DevicesQuestion
+    link: Link
+    broadcasts: bool = True
+    """Whether buffers are broadcast before each forward pass."""
+
+    def step(self, num_devices: int, batch_size: float, *, slow: float = 1.0, cap_mb: float | None = None) -> Step:
+        """The step at that batch per device; `slow`: how many times longer the device takes than the one measured."""
+        one = self.evidence.at(batch_size)
+        factor = slow * self.evidence.contention(num_devices, batch_size)
+        one = replace(
+            one,
+            forward=factor * one.forward,
+            backward=factor * one.backward,
+            update=factor * one.update,
+            ready_seconds=[factor * ready for ready in one.ready_seconds],
+        )
+        if num_devices == 1:
+            return Step(compute=one.seconds, exposed=0.0, total=0.0, algorithm="ring", exposed_by={})
+        found = {name: self._exposed(one, num_devices, name, cap_mb) for name in ALL_REDUCES}
+        # gloo knows rings alone; NCCL takes what it holds for the faster.
+        best: Algorithm = "ring" if self.question.device == "cpu" else min(found, key=lambda name: found[name][0])
+        exposed, total = found[best]
+        exposed_by = {str(name): pair[0] for name, pair in found.items()}
+        return Step(compute=one.seconds, exposed=exposed, total=total, algorithm=best, exposed_by=exposed_by)
+
+    def _exposed(self, one: Pass, num_devices: int, name: Algorithm, cap_mb: float | None) -> tuple[float, float]:
+        """Seconds that the step does not hide, and those of all communication."""
+        link, facts = self.link, self.evidence.facts
+        buckets = one.buckets(cap_mb or self.question.bucket_cap_mb)
+        pace = facts.copy_bytes_per_second
+        transfers = [
+            ALL_REDUCES[name](bucket.num_bytes, num_devices, link.latency, link.bandwidth)
+            + (2 * bucket.num_bytes / pace if pace else 0.0)  # into the bucket and back
+            for bucket in buckets
+        ]
+        ready = [bucket.ready_seconds for bucket in buckets]
+        end = backward_end(one.backward, ready, transfers, self.evidence.stolen(self.question, num_devices))
+        first = self.buffers(num_devices)
+        return end - one.backward + first, sum(transfers) + first
+
+    def buffers(self, num_devices: int) -> float:
+        """Seconds of the buffers' broadcast before a forward pass."""
+        facts, link = self.evidence.facts, self.link
+        if not (self.broadcasts and facts.buffer_bytes):
+            return 0.0
+        more = (facts.num_buffer_messages - 1) * broadcast_seconds(0.0, num_devices, link.latency, link.bandwidth)
+        return more + broadcast_seconds(facts.buffer_bytes, num_devices, link.latency, link.bandwidth)
+
+    def span(self, num_devices: int, batch_size: float) -> tuple[float, float]:
+        """Between which the step lies, by what link and one device may be off."""
+        spread, off = self.link.spread, max(1.02, self.evidence.facts.spread)
+        ends = []
+        for times in (1 / spread, spread):
+            link = Link(latency=self.link.latency * times, bandwidth=self.link.bandwidth / times)
+            ends.append(replace(self, link=link).step(num_devices, batch_size))
+        return ends[0].compute / off + ends[0].exposed, ends[1].compute * off + ends[1].exposed
+
+
+def batch_of(scaling: Scaling, batch_size: int, num_devices: int) -> float:
+    """The batch per device: the same in weak scaling, a share of the same global batch in strong scaling.
+
+    >>> batch_of("weak", 64, 4), batch_of("strong", 64, 4)
+    (64, 16.0)
+    """
+    return batch_size if scaling == "weak" else batch_size / num_devices
+
+
+def speedup_of(scaling: Scaling, one_seconds: float, step_seconds: float, num_devices: int) -> float:
+    """By the scaling's own definition."""
+    if scaling == "strong":
+        return strong_speedup(one_seconds, step_seconds)
+    return weak_speedup(one_seconds, step_seconds, num_devices)
+
+
+def best_cap(forecaster: Forecaster, num_devices: int, batch_size: float) -> tuple[float, dict[float, float]]:
+    """The size of buckets with the shortest step, and the seconds of all sizes compared."""
+    seconds = {cap: forecaster.step(num_devices, batch_size, cap_mb=cap).seconds for cap in CAPS_MB}
+    own, least = forecaster.question.bucket_cap_mb, min(seconds.values())
+    good = [cap for cap, value in seconds.items() if value <= SAME * least]
+    return (own if own in good else min(good, key=lambda cap: abs(cap - own))), seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unequal:
+    """Devices of unequal speed: what the slowest costs, and what a split by speed gives back."""
+
+    speeds: Sequence[float]
+    straggler: int
+    """Place of the slowest, from 1 on."""
+    even_seconds: float
+    """Of a step where each has the same share of the batch: all wait for the slowest."""
+    batches: Sequence[float]
+    """Shares of the global batch by speed."""
+    split_seconds: float
+
+
+def forecast_unequal(forecaster: Forecaster, global_batch: float, speeds: Sequence[float]) -> Unequal:
+    """The step of these devices with the global batch split evenly, and in proportion to speed."""
+    num, batches = len(speeds), proportional_batches(global_batch, speeds)
+    even = max(forecaster.step(num, global_batch / num, slow=1 / speed).seconds for speed in speeds)
+    split = max(
+        forecaster.step(num, batch, slow=1 / speed).seconds for batch, speed in zip(batches, speeds, strict=True)
+    )
+    return Unequal(
+        speeds=list(speeds),
+        straggler=1 + speeds.index(min(speeds)),
+        even_seconds=even,
+        batches=batches,
+        split_seconds=split,
+    )

@@ -1,0 +1,213 @@
+"""What `devices` asks of a child: the backward pass of one device, and steps of several that share each update."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from legroom.environments import UNCHANGED, Environment
+from legroom.laws.communication import BUCKET_CAP_MB
+from legroom.requests import RecordKind, Request
+
+Scaling = Literal["strong", "weak"]
+MESSAGE_BYTES = tuple(4**power for power in range(5, 13))
+"""1 KiB to 16 MiB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeBackward(Request["BackwardTimes"]):
+    """Ask when each gradient of a step on one device is ready, and what else crosses the wire with several."""
+
+    kind: Literal["time_backward"] = "time_backward"
+    device: str
+    batch_size: int
+    precision: str
+    num_threads: int
+    """Of the process, where the device is a CPU."""
+    seed: int = 0
+
+    @property
+    def environment(self) -> Environment:
+        """The user's own."""
+        return UNCHANGED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackwardTimes:
+    """Medians over steps of one batch size, and what the model is made of."""
+
+    kind: Literal["backward_times"] = "backward_times"
+    outcome: Literal["measured", "out_of_memory"] = "measured"
+    forward_seconds: float = 0.0
+    backward_seconds: float = 0.0
+    update_seconds: float = 0.0
+    spread: float = 1.0
+    """By which factor another median of the step may be off."""
+    num_repeats: int = 0
+    utilisation: float | None = None
+    """Share of its cores that the process used; None where the device is no CPU."""
+    gradient_bytes: Sequence[int] = ()
+    """Of each parameter, in the order in which gradients are ready."""
+    ready_seconds: Sequence[float] = ()
+    """When each is, since the start of the backward pass."""
+    copy_bytes_per_second: float = 0.0
+    """Pace at which gradients are copied into buckets and back."""
+    buffer_bytes: int = 0
+    num_buffer_messages: int = 0
+    """Kinds of numbers among the buffers: each kind is broadcast by itself."""
+    norm_features: Sequence[int] = ()
+    """Features of each BatchNorm layer."""
+    other_buffers: Sequence[str] = ()
+    """Buffers that a step changes and that are no BatchNorm's."""
+    unused_parameters: Sequence[str] = ()
+    """Trainable parameters that got no gradient."""
+    parameter_bytes: int = 0
+    state_bytes: int = 0
+    """Of the optimizer's state."""
+    flops_per_sample: float = 0.0
+    """Of forward and backward; 0 where nothing was counted."""
+    layer_bytes: Sequence[int] = ()
+    """What each layer with parameters puts out for the batch."""
+
+    @property
+    def step_seconds(self) -> float:
+        """Of a step on one device."""
+        return self.forward_seconds + self.backward_seconds + self.update_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeRanks(Request["RanksTimed"]):
+    """Ask for steps of several processes: copies that share nothing, with and without sync, and the buckets alone."""
+
+    kind: Literal["time_ranks"] = "time_ranks"
+    device: str
+    num_devices: int
+    batch_sizes: Sequence[int]
+    """Per device."""
+    precision: str
+    num_threads: int
+    message_bytes: Sequence[int]
+    """Sizes of all-reduces to time alone."""
+    bucket_bytes: Sequence[int]
+    """Gradient buckets of a step, in order, to be all-reduced alone."""
+    bucket_cap_mb: float = BUCKET_CAP_MB
+    find_unused: bool = False
+    seconds: float = 3.0
+    """For the repeats of each batch size."""
+    seed: int = 0
+
+    @property
+    def environment(self) -> Environment:
+        """The user's own."""
+        return UNCHANGED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """All-reduces of one size, alone."""
+
+    num_bytes: int
+    seconds: float
+    busy_cores: float
+    """Cores that each process used meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankSteps:
+    """Steps at one batch size; each is as long as that of the slowest process."""
+
+    batch_size: int
+    copies_seconds: float
+    """Every process trains by itself, all at once: what they take of each other's cores and memory."""
+    no_sync_seconds: float
+    sync_seconds: float
+    buckets_seconds: float
+    """All-reduces of the same buckets, one after another, alone."""
+    exposed_seconds: float
+    """Median over rounds of sync less no_sync."""
+    exposed_range: tuple[float, float]
+    sync_range: tuple[float, float]
+    num_repeats: int
+    utilisation: Sequence[float]
+    """Of each process: share of its cores while steps were synchronised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanksTimed:
+    """What several processes took."""
+
+    kind: Literal["ranks_timed"] = "ranks_timed"
+    backend: str
+    messages: Sequence[Message]
+    steps: Sequence[RankSteps]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicesQuestion:
+    """All that advice needs besides the records."""
+
+    device: str
+    settings: Mapping[str, Any]
+    """The job's own, at the batch size in question."""
+    batch_size: int
+    """Per device in weak scaling, global in strong scaling."""
+    batch_sizes: Sequence[int]
+    """Sizes at which one device is timed."""
+    scalings: Sequence[Scaling]
+    num_here: int
+    """Devices of this machine; on a CPU its cores."""
+    num_measured: int
+    """The most that are run together."""
+    num_most: int
+    """The most to recommend."""
+    num_threads: int
+    num_cores: int
+    link_name: str | None = None
+    """As the user wrote it; None where this machine's own is measured."""
+    rule: str = "legroom"
+    speeds: Sequence[float] = ()
+    """Of unequal devices, relative to the one measured."""
+    price: float | None = None
+    """Of one device for an hour."""
+    bucket_cap_mb: float = BUCKET_CAP_MB
+    num_samples: int | None = None
+    critical_batch_size: float | None = None
+    critical_range: tuple[float, float] | None = None
+    rate_rule: str = "sqrt"
+    """How the rate moves with the batch, by the optimizer."""
+    memory: Mapping[str, float] = field(default_factory=dict)
+    """`max_batch_size`, `fixed_bytes`, `bytes_per_sample`, `budget_bytes` of a memory answer; empty where none is."""
+    notes: Sequence[str] = ()
+
+    def backward(self, batch_size: int) -> TimeBackward:
+        """The request for steps of one device at that batch."""
+        return TimeBackward(
+            device=self.device,
+            batch_size=batch_size,
+            precision=str(self.settings["precision"]),
+            num_threads=self.num_threads,
+            seed=int(self.settings["seed"]),
+        )
+
+    def ranks(
+        self, num_devices: int, batch_sizes: Sequence[int], bucket_bytes: Sequence[int], *, find_unused: bool
+    ) -> TimeRanks:
+        """The request for steps of so many together."""
+        return TimeRanks(
+            device=self.device,
+            num_devices=num_devices,
+            batch_sizes=list(batch_sizes),
+            precision=str(self.settings["precision"]),
+            num_threads=self.num_threads,
+            message_bytes=sorted({*MESSAGE_BYTES, *bucket_bytes}),
+            bucket_bytes=list(bucket_bytes),
+            bucket_cap_mb=self.bucket_cap_mb,
+            find_unused=find_unused,
+            seed=int(self.settings["seed"]),
+        )
+
+
+RECORDS = (
+    RecordKind(TimeBackward, BackwardTimes, "legroom.questions.devices.child.backward:time_backward"),
+    RecordKind(TimeRanks, RanksTimed, "legroom.questions.devices.child.ranks:time_ranks"),
+)
+QUESTION = DevicesQuestion

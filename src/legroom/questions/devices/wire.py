@@ -1,0 +1,95 @@
+"""What crosses the wire in a step, by what the model is made of."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from legroom.laws.communication import buckets_of
+from legroom.questions.devices.records import BackwardTimes, DevicesQuestion
+
+METRIC_BYTES = 16
+"""Loss and count of a step, summed over devices."""
+NUMBER_BYTES = 4
+
+
+def wire_rows(facts: BackwardTimes, question: DevicesQuestion, num_devices: int) -> list[dict[str, Any]]:
+    """Bytes and messages of a step, a row each: what every device shares, and what that puts on its link."""
+    buckets = buckets_of(facts.gradient_bytes, facts.ready_seconds, question.bucket_cap_mb)
+    gradients = sum(bucket.num_bytes for bucket in buckets)
+    features = sum(facts.norm_features)
+    share = 2 * (num_devices - 1) / num_devices
+    rows = [
+        _row("gradient buckets", gradients, len(buckets), share, "all-reduced behind the backward pass; always"),
+        _row(
+            "buffers",
+            facts.buffer_bytes,
+            facts.num_buffer_messages,
+            (num_devices - 1) / num_devices,
+            "broadcast before every forward pass by torch's default; broadcast_buffers=False saves it",
+        ),
+        _row(
+            "SyncBatchNorm",
+            NUMBER_BYTES * (2 * features + len(facts.norm_features)) + NUMBER_BYTES * 2 * features,
+            2 * len(facts.norm_features),
+            share,
+            "means, variances and counts gathered in the forward pass, their gradients summed in the backward pass; "
+            "only where layers are converted",
+        ),
+        _row("loss and count", METRIC_BYTES, 1, share, "where the mean loss of all devices is told"),
+    ]
+    return [row for row in rows if row["num_messages"]]
+
+
+def _row(what: str, num_bytes: int, num_messages: int, share: float, when: str) -> dict[str, Any]:
+    return {
+        "what": what,
+        "num_bytes": num_bytes,
+        "num_messages": num_messages,
+        "link_bytes": round(share * num_bytes),
+        "when": when,
+    }
+
+
+def epoch_traffic(
+    facts: BackwardTimes, wire: Sequence[Mapping[str, Any]], num_samples: int, global_batch: float
+) -> dict[str, float]:
+    """Messages, bytes and operations of an epoch as table 3 of Y. You's talk counts them: one message an update.
+
+        messages = samples / global batch      bytes = messages * model      ratio = operations / bytes
+
+    `num_transfers` counts buckets one by one, as they travel.
+    """
+    updates = num_samples / global_batch
+    gradients = next(row for row in wire if row["what"] == "gradient buckets")
+    moved = updates * gradients["num_bytes"]
+    operations = facts.flops_per_sample * num_samples
+    return {
+        "num_messages": updates,
+        "num_transfers": updates * gradients["num_messages"],
+        "bytes_moved": moved,
+        "operations": operations,
+        "operations_per_byte": operations / moved if moved else 0.0,
+    }
+
+
+def norm_note(facts: BackwardTimes, before: int, after: float) -> list[str]:
+    """How many samples BatchNorm sees, where the batch per device changes."""
+    if not facts.norm_features or after == before:
+        return []
+    return [
+        f"BatchNorm would see {after:,.0f} samples instead of {before:,}: it normalises over the batch of one "
+        "device, so "
+        "the loss itself changes (P. Goyal et al., 2017, section 2.3). SyncBatchNorm sees them all, at the price above"
+    ]
+
+
+def buffers_off(facts: BackwardTimes) -> tuple[bool, str]:
+    """Whether buffers need no broadcast, and why."""
+    if not facts.buffer_bytes:
+        return True, "the model has no buffers"
+    if facts.other_buffers:
+        return False, f"a step changes buffers that are no BatchNorm's: {', '.join(facts.other_buffers[:3])}"
+    return True, (
+        "training computes with each batch's own statistics, and rank 0, whose buffers a broadcast would hand "
+        "out, keeps "
+        "the same ones without it: broadcast once before an evaluation on all ranks"
+    )

@@ -10,6 +10,6 @@ from legroom.questions.rate.ask import rate as rate
 from legroom.questions.speed.ask import speed as speed
 from legroom.questions.train.ask import train as train
 from legroom.questions.vocabulary.ask import vocabulary as vocabulary
-from legroom.reports.page import report as report
+from legroom.reports.comparison import report as report
 from legroom.session import Run as Run
 from legroom.workloads import jobs as jobs

@@ -33,7 +33,8 @@ FACTORS = {
     "num_passes": 1,
     "num_devices": 1,
     "parameter_bytes": 1e8,
-    "link_bytes_per_second": 25e9,
+    "latency": 1e-5,
+    "bandwidth": 25e9,
     "price_per_hour": 2.5,
     "steps_spread": 1.2,
     "seconds_spread": 1.1,
@@ -43,7 +44,7 @@ ASKED = WhatIf(
     candidates=doublings(16, 4096, own=256),
     target="score 0.97",
     baseline_seconds=95.0,
-    guessed={"link_bytes_per_second": "</script><b>Nobody measured the link"},
+    guessed={"bandwidth": "</script><b>Nobody measured the link"},
     figure="planted-time",
 )
 
@@ -128,7 +129,7 @@ def random_values(chance):
         "num_workers": chance.randint(0, 16),
         "num_devices": chance.randint(1, 64),
         "device_bytes": chance.randint(1, 80),
-        "link_bytes_per_second": round(chance.uniform(0.1, 400), 2),
+        "bandwidth": round(chance.uniform(0.1, 400), 2),
         "price_per_hour": round(chance.uniform(0, 9), 2),
         "num_steps": chance.randint(1, 10**6),
         "critical_batch_size": chance.choice([None, chance.randint(1, 10**5)]),
@@ -232,7 +233,7 @@ def test_the_keyboard_reaches_every_control_sees_where_it_is_and_takes_the_best_
 def test_results_are_announced_and_names_stay_text(page):
     assert page.locator(".results").get_attribute("aria-live") == "polite"
     assert page.locator("b").count() == 0
-    assert "</script><b>Nobody" in page.locator("#guessed-link_bytes_per_second").inner_text()
+    assert "</script><b>Nobody" in page.locator("#guessed-bandwidth").inner_text()
 
 
 def test_numbers_read_in_the_page_as_they_do_in_a_terminal(page):

@@ -42,16 +42,21 @@ for name in QUESTIONS:
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that a legroom command wrote with --out.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folders that legroom commands wrote with --out.")
+    ],
     json: options.Json = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Write report.html anew from a saved folder. Measures nothing; --json prints all that the page shows."""
+    """Write report.html anew from a saved folder, or comparison.html from several, into the first of them.
+
+    Measures nothing; --json prints all that the page shows.
+    """
     with common.speaking(json=json, debug=debug, resumes=False):
         from legroom import api
 
-        page, path = api.report(folder)
+        page, path = api.report(*folders)
         if json:
             common.print_json({"report": str(path), **asdict(page)})
         common.print_written(path, json=json, quiet=quiet)

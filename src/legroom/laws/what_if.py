@@ -1,7 +1,7 @@
 """What a run would take under other circumstances: `time_to_target` put together from the factors of a plan.
 
     parts of a step = A * compute(B),  A * (pass(B, W) - compute(B)),  update,  exposed communication
-    exposed         = max(0, 2 (N - 1) / N * gradients / link - 2/3 * compute(B))
+    exposed         = max(ring(last bucket), ring(gradients) - 2/3 * compute(B))
     load of N       = load(N * B, N * W): devices of one host share its cores
 
 The plan was measured at one size of an update, where it needs `num_steps` updates. At another size it needs S_min and
@@ -14,6 +14,7 @@ The page's controls compute with these functions, translated from this file: see
 from collections.abc import Sequence
 from typing import TypedDict
 
+from legroom.laws.communication import ring_seconds
 from legroom.laws.time_to_target import (
     compute_seconds,
     joined_spread,
@@ -32,6 +33,8 @@ from legroom.laws.time_to_target import (
 
 HIDING = 2 / 3
 """Share of a pass that is backward, behind which gradients are sent: it takes twice the forward's work."""
+LAST_BUCKET_BYTES = 25 * 2**20
+"""Of gradients that DistributedDataParallel sends together at most; the last of them wait for the pass to end."""
 
 
 class Factors(TypedDict):
@@ -61,7 +64,9 @@ class Factors(TypedDict):
     num_passes: float
     num_devices: float
     parameter_bytes: float
-    link_bytes_per_second: float
+    latency: float
+    bandwidth: float
+    """Of the link between devices: seconds of a message, bytes a second each way."""
     price_per_hour: float
     steps_spread: float
     seconds_spread: float
@@ -83,14 +88,16 @@ def samples_of_update(factors: Factors) -> float:
     return update_size(factors["batch_size"], factors["num_passes"], factors["num_devices"])
 
 
-def exposed_seconds(compute: float, num_bytes: float, num_devices: float, bytes_per_second: float) -> float:
-    """Seconds in which gradients go round a ring of devices and nothing is computed.
+def exposed_seconds(
+    compute: float, parameter_bytes: float, num_devices: float, latency: float, bandwidth: float
+) -> float:
+    """Seconds in which gradients go round a ring of devices and nothing is computed; see `communication`.
 
-    >>> exposed_seconds(0.3, 1e9, 4, 1e9), exposed_seconds(0.3, 1e9, 1, 1e9)
+    >>> round(exposed_seconds(0.3, 1e9, 4, 0.0, 1e9), 6), exposed_seconds(0.3, 1e9, 1, 0.0, 1e9)
     (1.3, 0.0)
     """
-    ring = 2 * (num_devices - 1) / num_devices * num_bytes / bytes_per_second
-    return max(0.0, ring - HIDING * compute)
+    last = ring_seconds(min(parameter_bytes, LAST_BUCKET_BYTES), num_devices, latency, bandwidth)
+    return max(last, ring_seconds(parameter_bytes, num_devices, latency, bandwidth) - HIDING * compute)
 
 
 def step_parts(factors: Factors) -> list[float]:
@@ -108,7 +115,9 @@ def step_parts(factors: Factors) -> list[float]:
         factors["core_seconds"],
     )
     waiting = pass_seconds(compute, load, factors["num_workers"]) - compute
-    exposed = exposed_seconds(compute, factors["parameter_bytes"], num_devices, factors["link_bytes_per_second"])
+    exposed = exposed_seconds(
+        compute, factors["parameter_bytes"], num_devices, factors["latency"], factors["bandwidth"]
+    )
     return [passes(factors) * compute, passes(factors) * waiting, factors["update"], exposed]
 
 

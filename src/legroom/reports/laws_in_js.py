@@ -9,8 +9,9 @@ import ast
 import inspect
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
+from typing import Any
 
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+",
@@ -49,9 +50,9 @@ class NotTranslated(ValueError):
         )
 
 
-def translate(*modules: ModuleType) -> str:
-    """The laws of some modules as one script; each may call those of the modules before it."""
-    return translate_source(*((module.__name__, inspect.getsource(module)) for module in modules))
+def translate(*laws: ModuleType | Callable[..., Any]) -> str:
+    """Whole modules of laws, and single ones, as one script; each may call those before it."""
+    return translate_source(*((law.__name__, inspect.getsource(law)) for law in laws))
 
 
 def translate_source(*sources: tuple[str, str]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from legroom.files import Claim, write_atomically
+from legroom.files import write_atomically
 from legroom.job_address import AnyJob, address_of, out_folder
 from legroom.reports import what_if
 from legroom.reports.figures import Section
@@ -54,13 +54,6 @@ def write_page(folder: Path) -> Path:
     path = folder / FILE_NAME
     write_atomically(path, render_page(gather_page(folder)))
     return path
-
-
-def report(folder: Path) -> tuple[Page, Path]:
-    """Write report.html anew from what the folder holds, without measuring; returns what it shows and its path."""
-    page = gather_page(folder)  # first: a folder that holds no answer gets no lock either
-    with Claim(folder):
-        return page, write_page(folder)
 
 
 def report_path(job: AnyJob, options: Mapping[str, str] | None = None, out: Path | None = None) -> Path:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from legroom.laws import time_to_target, what_if
+from legroom.laws import communication, time_to_target, what_if
 from legroom.laws.what_if import Factors
 from legroom.reports.figures import Axis, Figure, Mark, Series, WhatIf
 from legroom.reports.laws_in_js import translate
@@ -36,7 +36,7 @@ CONTROLS = (
     Control(name="num_workers", label="Loader workers"),
     Control(name="num_devices", label="Devices", least=1),
     Control(name="device_bytes", label="Memory of a device (GiB)", scale=2**30, least=0.001, whole=False),
-    Control(name="link_bytes_per_second", label="Link (GB/s)", scale=1e9, least=0.001, whole=False),
+    Control(name="bandwidth", label="Link (GB/s)", scale=1e9, least=0.001, whole=False),
     Control(name="price_per_hour", label="Price of a device's hour", whole=False, may_be_empty=True),
     Control(name="num_steps", label="Updates to the target, of {known_size:,.0f} samples", least=1),
     Control(name="critical_batch_size", label="Critical batch size", may_be_empty=True),
@@ -62,7 +62,7 @@ def labelled(control: Control, factors: Factors) -> str:
 
 def script() -> str:
     """The laws that the controls compute with, as the page's script."""
-    return translate(time_to_target, what_if)
+    return translate(communication.ring_seconds, time_to_target, what_if)
 
 
 def doublings(least: float, most: float, own: int) -> list[int]:

@@ -120,6 +120,10 @@ def test_a_page_takes_less_than_a_second_of_one_core(folder):
     assert time.process_time() - started < 1.0
 
 
+def test_a_page_is_small_enough_to_send(folder):
+    assert (folder / "report.html").stat().st_size < 2.5e6
+
+
 def test_a_later_answer_replaces_one_in_the_same_circumstances(folder, memory_answer):
     save_answer(folder, replace(memory_answer, max_batch_size=77))
     save_answer(folder, replace(memory_answer, budget_bytes=10**9, max_batch_size=55))

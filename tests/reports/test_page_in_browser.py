@@ -117,3 +117,25 @@ def test_a_narrow_screen_shows_facts_and_the_plans_reasons_whole(open_page, fold
     widths = "all => Math.max(...all.map(one => one.parentElement.scrollWidth))"
     assert page.locator("#table-plan-settings, .facts").evaluate_all(widths) <= 400 - 2 * 20
     assert said == []
+
+
+def test_on_paper_the_page_is_light_and_has_nothing_to_click(open_page, folder):
+    page, said = open_page(folder / "report.html", scheme="dark")
+    ink = "getComputedStyle(document.querySelector('#figure-memory-peaks .xtick text')).fill"
+    dark = page.evaluate(ink)
+    page.emulate_media(media="print", color_scheme="dark")
+    page.wait_for_function(f"before => {ink} != before", arg=dark)
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("nav").is_hidden()
+    assert said == []
+
+
+def test_a_browser_that_cannot_unpack_says_so_and_shows_the_numbers(browser, folder):
+    page, said = browser.new_page(), []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.add_init_script("delete window.DecompressionStream")
+    page.goto((folder / "report.html").as_uri())
+    page.wait_for_selector("figure:has-text('too old to draw')")
+    assert page.locator("figure table").count() >= 10
+    assert said == []
+    page.close()

@@ -70,5 +70,27 @@ function draw(figure) {
 
 const figures = JSON.parse(document.getElementById("figures").textContent);
 const drawAll = () => Promise.all(figures.map(draw));
-drawAll().then(() => { document.documentElement.dataset.drawn = figures.length; });
-for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", drawAll);
+
+// plotly.js travels packed, so that the page is half as large; text and controls are there before it.
+async function unpack() {
+  const packed = atob(document.getElementById("plotly").textContent), bytes = new Uint8Array(packed.length);
+  for (let place = 0; place < packed.length; place++) bytes[place] = packed.charCodeAt(place);
+  const script = document.createElement("script");
+  script.textContent = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  document.head.append(script);
+}
+
+async function drawFirst() {
+  if (!("DecompressionStream" in window)) {
+    for (const plot of document.querySelectorAll(".plot")) plot.replaceWith("This browser is too old to draw the figure; its numbers are below.");
+    return;
+  }
+  await unpack();
+  for (const figure of figures) {
+    await draw(figure);
+    await new Promise((go) => setTimeout(go)); // the reader may scroll and type meanwhile
+  }
+  for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", drawAll);
+  document.documentElement.dataset.drawn = figures.length;
+}
+drawFirst();

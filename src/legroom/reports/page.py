@@ -1,6 +1,8 @@
 """The report as one offline page: every question the folder knows, drawn from the data that `--json` prints."""
 
+import base64
 import functools
+import gzip
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -115,18 +117,24 @@ def _settings(baseline: dict[str, Any], found: dict[str, Any]) -> list[tuple[str
 
 def render_page(page: Page) -> str:
     """The page as HTML."""
-    from plotly.offline import get_plotlyjs
-
     figures = [asdict(figure) for part in page.sections for figure in part.section.figures]
     asked = [part.section.what_if for part in page.sections if part.section.what_if]
     return _template().render(
         page=page,
-        plotly=get_plotlyjs().replace("</script", "<\\/script"),
+        plotly=_plotly(),
         figures=embed_json(figures),
         controls=what_if.CONTROLS,
         what_if=embed_json(asdict(asked[0])) if asked else None,
         laws=what_if.script() if asked else "",
     )
+
+
+@functools.cache
+def _plotly() -> str:
+    """plotly.js, packed: 2.0 MB in place of 4.8 MB for 0.15 s, once in a process."""
+    from plotly.offline import get_plotlyjs
+
+    return base64.b64encode(gzip.compress(get_plotlyjs().encode(), 6, mtime=0)).decode()
 
 
 @functools.cache

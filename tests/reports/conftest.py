@@ -8,12 +8,14 @@ import pytest
 from legroom import api
 from legroom.job_address import JobAddress
 from legroom.questions.base import Recommendation
+from legroom.questions.devices.fake import FakeRing
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.rate.fake import FakeLearning
 from legroom.questions.speed.answer import SpeedAnswer
 from legroom.reports.page import write_page
 from legroom.reports.saved_answers import save_answer
-from legroom.testing import FakeMachine
+from legroom.reports.views import views
+from legroom.testing import FakeMachine, plant_host
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
@@ -163,9 +165,26 @@ def loading_point(workers):
 
 
 @pytest.fixture
-def answers(plan_answer, memory_answer, speed_answer, loading_answer, rate_answer, train_answer):
-    """An answer to every question, in the page's order."""
-    return [plan_answer, memory_answer, speed_answer, loading_answer, rate_answer, train_answer]
+def devices_answer(tmp_path):
+    """Of four devices on a ring."""
+    engine = FakeMachine(FakeRing(), num_samples=60_000)
+    run = api.Run(out=tmp_path / "devices", engine=engine, host=plant_host(num_cores=4))
+    return api.devices(JobAddress(text=NASTY), device="cpu", batch_size=64, run=run)
+
+
+@pytest.fixture
+def prove_answer(tmp_path):
+    """Of a plan whose batch is twice the job's own."""
+    path = tmp_path / "planted.toml"
+    path.write_text(f'job = "{NASTY}"\ntarget = "loss=0.5"\n[batch_size]\nvalue = 64\n[num_steps]\nvalue = 100\n')
+    run = api.Run(out=tmp_path / "prove", engine=FakeMachine(), host=plant_host())
+    return api.prove(JobAddress(text=NASTY), device="cpu", plan=path, run=run)
+
+
+@pytest.fixture
+def answers(request):
+    """An answer to every question that has a section, in the page's order: a fixture of its name for each."""
+    return [request.getfixturevalue(f"{name}_answer") for name, view in views().items() if view.section]
 
 
 @pytest.fixture

@@ -32,8 +32,9 @@ def table(answer, name):
     return found
 
 
-def test_every_question_is_planted_and_in_the_page_order(answers):
+def test_plans_open_the_page_and_every_answer_is_of_its_question(answers):
     assert [view_of(answer) for answer in answers] == [view for view in views().values() if view.section]
+    assert next(iter(views())) == "plan"
 
 
 def test_every_section_is_one_sentence_and_figures_of_whole_series(answers):
@@ -46,9 +47,10 @@ def test_every_section_is_one_sentence_and_figures_of_whole_series(answers):
         for drawn in data["figures"]:
             names.append(drawn["name"])
             assert drawn["title"]
-            assert drawn["series"]
+            assert drawn["series"] or drawn["heat"]
             assert all(len(one["x"]) == len(one["y"]) >= 1 for one in drawn["series"])
-            assert all(len(one["spread"]) in (0, len(one["x"])) for one in drawn["series"])
+            for key in ("spread", "low", "high"):
+                assert all(len(one[key]) in (0, len(one["x"])) for one in drawn["series"])
         for listed in data["tables"]:
             assert all(len(row) == len(listed["columns"]) for row in listed["rows"])
     assert len(names) == len(set(names))

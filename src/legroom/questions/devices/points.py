@@ -34,7 +34,7 @@ def _one(evidence: Evidence, question: DevicesQuestion, scaling: Scaling) -> dic
         "communication_seconds": 0.0,
         "overlap": None,
         "predicted": False,
-        "range": (seconds / facts.spread, seconds * facts.spread),
+        "range": [seconds / facts.spread, seconds * facts.spread],
         "utilisation": [] if facts.utilisation is None else [facts.utilisation],
     }
 
@@ -88,7 +88,7 @@ def _measured(steps: RankSteps, scaling: Scaling, num: int, one_seconds: float) 
     exposed = max(0.0, steps.exposed_seconds)
     return {
         "exposed_seconds": exposed,
-        "exposed_range": steps.exposed_range,
+        "exposed_range": list(steps.exposed_range),
         "compute_seconds": steps.sync_seconds - exposed,
         "communication_seconds": steps.buckets_seconds,
         "overlap": 1 - min(1.0, exposed_share(exposed, steps.buckets_seconds)),
@@ -97,7 +97,7 @@ def _measured(steps: RankSteps, scaling: Scaling, num: int, one_seconds: float) 
         # T_N - T_1 / N over an epoch, as some define it, in seconds a step: what contention costs is in it too.
         "difference_seconds": steps.sync_seconds - (one_seconds if scaling == "weak" else one_seconds / num),
         "predicted": False,
-        "range": steps.sync_range,
+        "range": list(steps.sync_range),
         "utilisation": list(steps.utilisation),
     }
 
@@ -109,6 +109,6 @@ def _forecast(step: Step, forecaster: Forecaster, num: int, size: float) -> dict
         "communication_seconds": step.total,
         "overlap": 1 - min(1.0, exposed_share(step.exposed, step.total)),
         "predicted": True,
-        "range": forecaster.span(num, size),
+        "range": list(forecaster.span(num, size)),
         "utilisation": [],
     }

@@ -231,9 +231,9 @@ def _scalings(answer: DevicesAnswer) -> list[str]:
 
 def _summary(answer: DevicesAnswer) -> str:
     stops = answer.stops_paying_at
-    end = f" More stop paying at {stops:,}." if stops else ""
+    end = f"; more stop paying at {stops:,}" if stops else ""
     return (
-        f"Take {answer.num_devices:,} device{'s' if answer.num_devices > 1 else ''} with {answer.scaling} scaling.{end}"
+        f"Take {answer.num_devices:,} device{'s' if answer.num_devices > 1 else ''} with {answer.scaling} scaling{end}."
     )
 
 

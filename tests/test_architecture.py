@@ -16,7 +16,12 @@ SOURCE = Path(legroom.__file__).parent
 OUTSIDE = ("questions", "api", "testing", "__init__", "__main__")
 """What may know questions; all else is shared by them."""
 KERNEL = sorted({path.stem for path in SOURCE.iterdir() if path.suffix in (".py", "")} - {*OUTSIDE, "__pycache__"})
-JOINING = {"plan": ("ask", "answer", "records"), "speed": ("records",), "devices": ("answer",)}
+JOINING = {
+    "plan": ("ask", "answer", "records"),
+    "check": ("ask", "records"),
+    "speed": ("records",),
+    "devices": ("answer",),
+}
 """Questions that are made of others; `speed` takes from memory's records which sizes ran, `devices` others' answers."""
 BESIDE_TORCH = ("child", "training", "workloads", "adapters")
 

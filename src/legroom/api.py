@@ -1,6 +1,8 @@
 """One function a question, and `Run` for how to ask. The command line calls the same."""
 
+from legroom.questions.check.ask import check as check
 from legroom.questions.devices.ask import devices as devices
+from legroom.questions.explain.ask import explain as explain
 from legroom.questions.loading.ask import loading as loading
 from legroom.questions.machine.ask import machine as machine
 from legroom.questions.memory.ask import memory as memory

@@ -12,6 +12,8 @@ QUESTIONS = (
     "devices",
     "plan",
     "prove",
+    "check",
+    "explain",
     "train",
     "vocabulary",
     "machine",

@@ -1,0 +1,58 @@
+"""A check in a terminal and on the page."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+
+from legroom.questions.check.answer import CheckAnswer
+from legroom.reports.figures import Section
+from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
+from legroom.reports.views import View
+from legroom.units import format_seconds, format_share
+
+
+def print_check(console: Console, answer: CheckAnswer) -> None:
+    """Whether it holds first, then why."""
+    print_title(console, answer, f"{answer.device}, {answer.plan_path}")
+    console.print(f"[bold]{escape(sentence(answer))}[/bold]\n")
+    print_rows(console, check_rows(answer))
+    print_remarks(console, answer)
+
+
+def sentence(answer: CheckAnswer) -> str:
+    """Whether the plan holds."""
+    if answer.holds:
+        timed = ", and its steps are as fast as they were" if answer.expected_range else ""
+        return f"The plan holds: its batch of {answer.batch_size:,} fits{timed}."
+    return f"The plan holds no longer: its batch of {answer.batch_size:,} {_why(answer)}."
+
+
+def _why(answer: CheckAnswer) -> str:
+    return "takes longer than it did" if answer.fits else "does not fit"
+
+
+def check_rows(answer: CheckAnswer) -> Iterable[Row]:
+    """What was found, a fact a row."""
+    yield "memory", "fits" if answer.fits else "does not fit", format_share(answer.peak_bytes, answer.budget_bytes)
+    if answer.step_seconds is not None:
+        then = "" if answer.expected_range is None else _then(answer)
+        yield "a step", format_seconds(answer.step_seconds), then
+    for place, what in enumerate(answer.differences):
+        yield "changed" if place == 0 else "", what, ""
+    if not answer.differences:
+        yield "changed", "nothing that is known", ""
+
+
+def _then(answer: CheckAnswer) -> str:
+    assert answer.expected_range is not None
+    low, high = answer.expected_range
+    return f"when the plan was made {format_seconds(low)} to {format_seconds(high)}"
+
+
+def section(answer: CheckAnswer, others: Sequence[CheckAnswer] = ()) -> Section:
+    """The section of the page."""
+    return Section(title="Does the plan still hold?", summary=sentence(answer), facts=list(check_rows(answer)))
+
+
+VIEW = View(answer=CheckAnswer, print=print_check, section=section)

@@ -1,0 +1,58 @@
+"""Why a plan says so, in a terminal."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from legroom.questions.explain.ask import ExplainAnswer
+from legroom.reports.terminal import print_rows
+from legroom.reports.views import View
+from legroom.units import format_seconds
+
+
+def print_explain(console: Console, answer: ExplainAnswer) -> None:
+    """Each setting with its reason and its numbers."""
+    where = f" on {escape(answer.machine)}" if answer.machine else ""
+    console.print(f"[bold]{escape(answer.job or 'a plan')}[/bold]{where} ({escape(answer.plan_path)})")
+    if answer.predicted_seconds is not None:
+        span = (
+            "" if answer.predicted_range is None else " ({} to {})".format(*map(format_seconds, answer.predicted_range))
+        )
+        console.print(f"{escape(answer.target)} is foretold in {format_seconds(answer.predicted_seconds)}{span}.")
+    for item in answer.explained:
+        _print_one(console, item)
+    if answer.batches:
+        _print_batches(console, answer.batches)
+    for note in (*answer.notes, *answer.not_measured):
+        console.print(f"  - {escape(note)}")
+
+
+def _print_one(console: Console, item: dict[str, Any]) -> None:
+    span = "" if item["range"] is None else " ({} to {})".format(*map(_number, item["range"]))
+    console.print(f"\n[bold]{escape(item['name'])} = {escape(_number(item['value']))}[/bold]{escape(span)}")
+    console.print(f"  {escape(item['because'])}")
+    for weight in item["evidence"]:
+        paid = f"{weight['num_records']} records, {format_seconds(weight['seconds'])}"
+        console.print(f"  [dim]rests on {weight['kind']}: {paid if weight['num_records'] else 'no records here'}[/dim]")
+    for finding in item["findings"]:
+        console.print(f"  legroom {finding['question']}: {escape(finding['summary'])}")
+        print_rows(console, [(f"    {fact[0]}", fact[1], fact[2]) for fact in finding["facts"]])
+
+
+def _print_batches(console: Console, batches: Sequence[dict[str, Any]]) -> None:
+    console.print("\nWhat other batch sizes would take, by the laws of this plan (forecast):")
+    grid = Grid("batch", "updates", "an update", "to the target", "")
+    for row in batches:
+        times = [format_seconds(row[name]) for name in ("step_seconds", "seconds")]
+        grid.add_row(f"{row['batch_size']:,}", f"{row['num_steps']:,.0f}", *times, "chosen" if row["chosen"] else "")
+    console.print(grid)
+
+
+def _number(value: Any) -> str:
+    return "none" if value is None else f"{value:,}" if isinstance(value, int) else f"{value}"
+
+
+VIEW = View(answer=ExplainAnswer, print=print_explain)

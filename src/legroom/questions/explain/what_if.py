@@ -1,0 +1,55 @@
+"""What other batch sizes would take, by the factors that a plan was made of."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from legroom.laws.time_to_target import (
+    compute_seconds,
+    largest_batch,
+    load_seconds,
+    pass_seconds,
+    seconds_to_target,
+    step_seconds,
+    steps_to_target,
+    update_size,
+)
+
+OCTAVES = (-2, -1, 0, 1, 2)
+"""Around the batch that was chosen."""
+
+
+def batch_table(answer: Any, batch_size: Any) -> list[dict[str, Any]]:
+    """Rows of a saved plan's answer for batches around its own; none where it kept no factors."""
+    factors: Mapping[str, Any] = getattr(answer, "factors", None) or {}
+    needed = ("least_steps", "critical_batch_size", "sizes", "seconds", "update", "evaluation", "num_evaluations")
+    if batch_size is None or any(factors.get(name) is None for name in needed) or not factors["sizes"]:
+        return []
+    sizes = [max(1, round(batch_size * 2.0**octave)) for octave in OCTAVES]
+    rows = [_row(factors, size) for size in dict.fromkeys(sizes) if size <= _most(factors)]
+    return [{**row, "chosen": row["batch_size"] == batch_size} for row in rows]
+
+
+def _most(factors: Mapping[str, Any]) -> float:
+    memory = [factors.get(name) for name in ("device_bytes", "fixed_bytes", "bytes_per_sample")]
+    return float("inf") if None in memory or not memory[2] else largest_batch(*memory)  # type: ignore[arg-type]
+
+
+def _row(factors: Mapping[str, Any], batch_size: int) -> dict[str, Any]:
+    """Updates, seconds of one and of all, at that batch of a pass."""
+    size, own = (
+        update_size(each, factors.get("num_passes") or 1, factors.get("num_devices") or 1)
+        for each in (batch_size, factors.get("batch_size") or batch_size)
+    )
+    learning = (factors["least_steps"], factors["critical_batch_size"])
+    num_steps = steps_to_target(size, *learning)
+    share = num_steps * size / (steps_to_target(own, *learning) * own)  # looked at as often in samples
+    compute = compute_seconds(batch_size, factors["sizes"], factors["seconds"])
+    one_pass = pass_seconds(compute, _load(factors, batch_size), factors.get("num_workers") or 0)
+    step = step_seconds(factors.get("num_passes") or 1, one_pass, factors["update"], 0.0)
+    seconds = seconds_to_target(num_steps, step, max(1.0, share * factors["num_evaluations"]), factors["evaluation"])
+    return {"batch_size": batch_size, "num_steps": num_steps, "step_seconds": step, "seconds": seconds}
+
+
+def _load(factors: Mapping[str, Any], batch_size: int) -> float:
+    names = ("inline_seconds", "worker_seconds", "contention", "coherence", "core_seconds")
+    return load_seconds(batch_size, factors.get("num_workers") or 0, *(factors.get(name) or 0.0 for name in names))

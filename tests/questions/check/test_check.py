@@ -1,0 +1,116 @@
+"""A plan holds where its batch still fits and its steps are as fast; what changed since is listed."""
+
+import dataclasses
+
+import pytest
+
+from legroom import api
+from legroom.errors import UsageError
+from legroom.questions.speed.fake import FakeSteps
+from legroom.questions.speed.records import TimeSteps
+from legroom.session import advise_again
+from legroom.testing import FakeMachine, FakeMemory, plant_host
+
+GIB = 2**30
+
+
+def host(gib=64):
+    return plant_host(memory_bytes=gib * GIB)
+
+
+def machine(step_seconds=0.05, **memory):
+    return FakeMachine(memory=FakeMemory(**memory), steps=FakeSteps(seconds=lambda size: step_seconds))
+
+
+def planned(folder, engine=None, more=""):
+    """A folder in which speed was asked, and a plan beside its logbook."""
+    run = api.Run(out=folder, engine=engine or machine(), host=host())
+    api.speed("digits", device="cpu", batch_sizes=[64, 256], run=run)
+    path = folder / "plan.toml"
+    path.write_text(f'job = "digits"\nmachine = "{host().name}"\n[batch_size]\nvalue = 256\n{more}')
+    return path
+
+
+def check(path, engine=None, gib=64, **words):
+    return api.check(path, device="cpu", run=api.Run(engine=engine or machine(), host=host(gib)), **words)
+
+
+def test_a_plan_that_nothing_happened_to_holds_and_is_advised_again(tmp_path):
+    answer = check(planned(tmp_path))
+    assert (answer.holds, answer.fits, answer.differences, answer.exit_code) == (True, True, [], 0)
+    assert answer.expected_seconds == pytest.approx(0.05)
+    assert answer.step_seconds == pytest.approx(0.05)
+    assert advise_again(tmp_path, "check") == answer
+
+
+def test_it_takes_one_proof_and_three_timings_at_the_plans_batch(tmp_path):
+    path, engine = planned(tmp_path), machine()
+    check(path, engine)
+    kinds = [request.kind for request in engine.asked]
+    assert kinds == ["describe", "step_peaks", "time_steps", "time_steps", "time_steps"]
+    assert all(request.batch_sizes == (256,) for request in engine.asked if isinstance(request, TimeSteps))
+
+
+def test_a_batch_that_fits_no_longer_ends_with_exit_code_1(tmp_path):
+    answer = check(planned(tmp_path), machine(bytes_per_sample=1e9))
+    assert (answer.holds, answer.fits, answer.exit_code) == (False, False, 1)
+    assert any("fits no longer" in note for note in answer.notes)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "holds", "word"), [(0.08, False, "slower"), (0.03, True, "faster"), (0.052, True, "")]
+)
+def test_steps_are_held_against_what_was_timed_for_the_plan(tmp_path, seconds, holds, word):
+    answer = check(planned(tmp_path), machine(seconds))
+    assert answer.holds == holds
+    assert any("A step is" in note for note in answer.notes) == bool(word)
+    assert not word or any(f"A step is {word}" in note for note in answer.notes)
+
+
+def test_steps_are_timed_with_the_plans_own_variables_and_only_their_like_is_compared(tmp_path):
+    path, engine = planned(tmp_path, more='[environment]\nvalue = "OMP_NUM_THREADS=2"\n'), machine()
+    answer = check(path, engine)
+    assert {request.num_threads for request in engine.asked if isinstance(request, TimeSteps)} == {2}
+    assert answer.expected_seconds is None
+    assert any("how long a step took" in what for what in answer.not_measured)
+
+
+def test_what_changed_in_job_and_torch_is_listed(tmp_path):
+    class Newer(FakeMemory):
+        def answer(self, request):
+            found, seconds = super().answer(request)
+            changed = {"torch_version": "9.9", "num_trainable": 5} if request.kind == "describe" else {}
+            return dataclasses.replace(found, **changed), seconds
+
+    answer = check(planned(tmp_path), FakeMachine(memory=Newer(), steps=FakeSteps(seconds=lambda size: 0.05)))
+    assert answer.holds
+    assert answer.differences == [
+        "Torch was planted and is 9.9",
+        "The number of trained parameters was 1,000 and is 5",
+    ]
+
+
+def test_a_plan_of_another_machine_is_refused_unless_forced_and_its_step_times_are_not_compared(tmp_path):
+    path = planned(tmp_path)
+    path.write_text(path.read_text().replace(host().name, "a toaster"))
+    with pytest.raises(UsageError, match=r"was made on a toaster, and this is .*--force"):
+        check(path)
+    answer = check(path, force=True)
+    assert answer.holds
+    assert answer.expected_seconds is None
+    assert answer.differences[0].startswith("The plan was made on a toaster")
+
+
+def test_a_plan_of_another_job_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"is a plan for digits, and this run is of mnist-lstm"):
+        check(planned(tmp_path), job="mnist-lstm")
+
+
+def test_a_plan_without_a_job_needs_one_named(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text("[batch_size]\nvalue = 256\n")
+    with pytest.raises(UsageError, match=r"names no job\. Name it: --job"):
+        check(path)
+    run = api.Run(out=tmp_path / "out", engine=machine(), host=host())
+    answer = api.check(path, job="digits", device="cpu", run=run)
+    assert any("no logbook beside it" in what for what in answer.not_measured)

@@ -1,0 +1,89 @@
+"""Every number of a plan is told with its reason and its evidence, from files alone."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+from typer.testing import CliRunner
+
+from legroom import api
+from legroom.cli.app import app
+from legroom.errors import UsageError
+from legroom.laws.time_to_target import steps_to_target
+from legroom.questions.explain.what_if import batch_table
+from legroom.testing import FakeMachine, plant_host
+
+PLAN = """job = "digits"
+target = "score=0.97"
+predicted_seconds = 12.0
+predicted_range = [9.0, 16.0]
+[batch_size]
+value = 256
+range = [128, 512]
+because = "the fastest to the target"
+evidence = ["step_times"]
+[clip_norm]
+because = "the job's own"
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    run = api.Run(out=tmp_path, engine=FakeMachine(), host=plant_host())
+    api.speed("digits", device="cpu", batch_sizes=[64, 256], run=run)
+    (tmp_path / "plan.toml").write_text(PLAN)
+    return tmp_path / "plan.toml"
+
+
+def test_a_setting_is_told_with_the_records_and_the_answer_it_rests_on(plan):
+    (item,) = api.explain(plan, "batch_size").explained
+    assert (item["value"], item["range"], item["because"]) == (256, (128, 512), "the fastest to the target")
+    (evidence,) = item["evidence"]
+    assert (evidence["kind"], evidence["num_records"] > 0) == ("step_times", True)
+    (finding,) = item["findings"]
+    assert finding["question"] == "speed"
+    assert finding["summary"] == api.report(plan.parent)[0].sections[0].section.summary
+
+
+def test_without_a_name_all_that_rests_on_evidence_is_told(plan):
+    assert [item["name"] for item in api.explain(plan).explained] == ["batch_size"]
+    assert api.explain(plan, "clip_norm").explained[0]["because"] == "the job's own"
+
+
+def test_a_plan_alone_tells_what_its_file_says(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    answer = api.explain(path)
+    assert answer.explained[0]["findings"] == []
+    assert any("There is no logbook" in note for note in answer.notes)
+
+
+def test_a_setting_that_the_plan_does_not_have_is_refused_with_its_like(plan):
+    with pytest.raises(UsageError, match=r"says nothing of 'batchsize'\. Did you mean batch_size\?"):
+        api.explain(plan, "batchsize")
+
+
+def test_the_command_prints_reason_and_numbers_and_needs_no_torch(plan):
+    ran = CliRunner().invoke(app, ["explain", str(plan), "batch_size"])
+    assert ran.exit_code == 0
+    assert all(words in ran.stdout for words in ("batch_size = 256", "the fastest to the target", "step_times"))
+    code = f"import sys; import legroom.api as a; a.explain({str(plan)!r}); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@dataclass
+class Kept:
+    factors: dict
+
+
+def test_other_batch_sizes_are_told_by_the_laws_of_the_plan_as_far_as_memory_allows():
+    factors = {
+        "least_steps": 100.0, "critical_batch_size": 64.0, "sizes": [64, 256], "seconds": [0.01, 0.02], "update": 0.0,
+        "evaluation": 0.0, "num_evaluations": 1.0, "fixed_bytes": 0.0, "bytes_per_sample": 1.0, "device_bytes": 300.0,
+    }  # fmt: skip
+    rows = batch_table(Kept(factors), 256)
+    assert [row["batch_size"] for row in rows] == [64, 128, 256], "512 and 1,024 do not fit"
+    assert [row["chosen"] for row in rows] == [False, False, True]
+    assert rows[0]["seconds"] == pytest.approx(steps_to_target(64, 100.0, 64.0) * 0.01)
+    assert batch_table(Kept({}), 256) == []

@@ -1,6 +1,6 @@
 """The one training loop: every run, trial and proof goes through it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -15,6 +15,7 @@ from legroom.training.records import Evaluated, Reason, Train, Trained
 from legroom.training.state import RunState
 from legroom.training.stopping import Stopping
 from legroom.training.trainer import Beat, Trainer
+from legroom.training.until_target import StraightOn, UntilTarget
 
 
 class Run:
@@ -40,13 +41,18 @@ class Run:
             self.valid = Validation(self.trainer.job, valid_data, self.trainer.settings, self.trainer.device)
         self.files = RunFiles(request, self.trainer, beat)
         self.hurry = Hurry(self.trainer, beat)
-        self.recorder = Recorder(self.trainer, self.files.write, beat, request.max_seconds)
+        self.recorder = Recorder(self.trainer, self._write, beat, request.max_seconds)
+        self.course: StraightOn | UntilTarget = StraightOn()
+        if request.until_target:
+            self.course = UntilTarget(request, self.trainer, self.recorder, self.stopping.goal, valid_data)
         self.resumed_from: int | None = None
 
     def go(self) -> Trained:
         """Train until something ends it. No update waits for the device; a look, once a second, does."""
         self._begin()
         try:
+            if self.course.evaluates_start and not self.stopping.evaluations:
+                self._evaluate()
             reason = self._reason()
             while reason is None:
                 loss = self.trainer.next_update()
@@ -69,16 +75,23 @@ class Run:
             self.stopping.evaluations = [Evaluated(**found) for found in content["evaluations"]]
             seconds = {"last_seconds": self.trainer.at.seconds}  # older checkpoints have no curve
             self.recorder.curve = Curve(**content.get("curve", seconds))
+            self.course.restore(content.get("course", {}))
         self.recorder.start()
 
     def _is_due(self) -> bool:
         """Whether there is more to do after this update than the next."""
         return (
             self.recorder.is_due()
-            or self.trainer.at.step == self.trainer.length.num_steps
-            or self._falls(self.request.evaluate_steps)
+            or self._must_evaluate()
             or self._falls(self.request.checkpoint_steps)
             or self.interrupted()
+        )
+
+    def _must_evaluate(self) -> bool:
+        return (
+            self.trainer.at.step == self.trainer.length.num_steps
+            or self._falls(self.request.evaluate_steps)
+            or self.course.is_due()
         )
 
     def _falls(self, every: int | None) -> bool:
@@ -88,9 +101,12 @@ class Run:
         """Between two updates: read the losses, evaluate and save where due, and see whether the run should end."""
         if not self._look():
             return "diverged"
-        if self.trainer.at.step == self.trainer.length.num_steps or self._falls(self.request.evaluate_steps):
+        evaluates = self._must_evaluate()
+        if evaluates:
             self._evaluate()
         reason = self._reason()
+        if evaluates and reason not in ("target", "finished"):
+            self.course.turn(self.stopping.evaluations[-1])
         is_old = self.clock() - self.files.saved_at >= self.request.checkpoint_seconds
         if reason or is_old or self._falls(self.request.checkpoint_steps):
             self._save()
@@ -101,7 +117,7 @@ class Run:
         if not self._look():
             return "diverged"
         self.trainer.end_epoch()
-        if self.request.evaluate_steps is None:
+        if self.request.evaluate_steps is None and not self.course.evaluates_start:
             self._evaluate()
         reason = self._reason()
         self._save()
@@ -124,7 +140,10 @@ class Run:
 
     def _save(self) -> None:
         evaluations = [asdict(found) for found in self.stopping.evaluations]
-        self.files.save(evaluations=evaluations, curve=asdict(self.recorder.curve))
+        self.files.save(evaluations=evaluations, curve=asdict(self.recorder.curve), course=self.course.state())
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        self.files.write({**line, **self.course.mark()})
 
     def _look(self) -> bool:
         """Read the losses since the last look; False where one is not finite."""
@@ -153,7 +172,7 @@ class Run:
         )
         if self.valid is not None:
             line = {"step": at.step, "seconds": at.seconds, "valid_loss": found.loss, "valid_score": found.score}
-            self.files.write(line)
+            self._write(line)
             self.files.keep_best(self.stopping.best_now())
 
     def _tell_evaluating(self) -> None:
@@ -161,7 +180,7 @@ class Run:
         self.beat("evaluating", None)
 
     def _result(self, reason: Reason) -> Trained:
-        at, score = self.trainer.at, self.trainer.job.score
+        at, score, found = self.trainer.at, self.trainer.job.score, self.stopping.evaluations
         return Trained(
             stopped_because=reason,
             num_steps=at.step,
@@ -180,6 +199,7 @@ class Run:
             checkpoint_step=self.files.saved_step,
             stuck_at=self.hurry.stuck_at,
             curve={name: getattr(self.recorder.curve, name) for name in ("step", "seconds", "loss", "rate")},
+            cooldowns=self.course.tried(found[-1] if found else None, reached=reason == "target"),
             notes=[*self.files.notes, *self._notes()],
         )
 

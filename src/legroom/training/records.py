@@ -31,6 +31,8 @@ class Train(Request["Trained"]):
     """What to reach on the validation data; reaching it ends the run."""
     evaluate_steps: int | None = None
     """Updates between evaluations; None evaluates after every epoch."""
+    until_target: bool = False
+    """Whether it tries cooldowns of a schedule `stable` on the way, and ends with the first that reaches the target."""
     patience: int | None = None
     """Evaluations without gain that end the run."""
     watch: Literal["loss", "score"] = "loss"
@@ -86,6 +88,24 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cooldown:
+    """One that a run until its target tried."""
+
+    step: int
+    """Updates before it."""
+    num_steps: int
+    """Updates of it."""
+    num_samples: int
+    seconds: float
+    """Training and evaluating."""
+    loss: float | None
+    score: float | None
+    """At its end."""
+    reached: bool
+    """Whether that was the target. Else the run went on from where it had begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
     """What came of a run."""
 
@@ -118,6 +138,8 @@ class Trained:
     """What an interrupted run was at, where that did not end by itself and was broken off."""
     curve: Mapping[str, list[int | float]] = field(default_factory=dict)
     """Points evenly over the updates, by column: `step`, `seconds`, mean `loss` since the point before, `rate`."""
+    cooldowns: list[Cooldown] = field(default_factory=list)
+    """Those of a run until its target, in order. Updates of those that missed are not in `num_steps`."""
     notes: list[str] = field(default_factory=list)
 
     @property

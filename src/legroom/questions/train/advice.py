@@ -7,6 +7,7 @@ from dataclasses import asdict
 from legroom.errors import Diverged, UsageError
 from legroom.logbook import Records
 from legroom.questions.train.answer import TrainAnswer
+from legroom.questions.train.until_target import cooldown_notes
 from legroom.requests import JobDescription
 from legroom.training.records import Train, Trained
 from legroom.training.stopping import first_near_minimum, reaches
@@ -44,6 +45,7 @@ def advise(records: Records, request: Train) -> TrainAnswer:
             *description.notes,
             *trained.notes,
             *_notes(request, trained),
+            *cooldown_notes(request, trained),
             *_chance_notes(best, left, trained),
         ],
         device=request.device,
@@ -66,6 +68,8 @@ def advise(records: Records, request: Train) -> TrainAnswer:
         target=request.target,
         settings=dict(request.settings),
         evaluations=[asdict(found) for found in trained.evaluations],
+        cooldowns=[asdict(each) for each in trained.cooldowns],
+        num_missed_steps=sum(each.num_steps for each in trained.cooldowns if not each.reached),
         curve=dict(trained.curve),
     )
 
@@ -92,13 +96,24 @@ def _notes(request: Train, trained: Trained) -> list[str]:
     elif trained.stopped_because == "interrupted":
         notes.append("Interrupted; --resume goes on from the checkpoint")
     if request.target is not None and _seconds_to_target(request, trained) is None:
-        notes.append(f"The target {request.target[0]}={request.target[1]:g} was not reached")
+        notes.append(f"The target {request.target[0]}={request.target[1]:g} was not reached{_best(request, trained)}")
     if trained.data_wait_share > SLOW_WAIT and trained.seconds > MIN_SECONDS:
         notes.append(
             f"{trained.data_wait_share:.0%} of the training time went into waiting for batches; "
             "legroom loading finds what would feed it"
         )
     return notes
+
+
+def _best(request: Train, trained: Trained) -> str:
+    """The nearest that it came to its target, and when."""
+    assert request.target is not None
+    name = request.target[0]
+    known = [(getattr(found, name), found.step) for found in trained.evaluations if getattr(found, name) is not None]
+    if not known:
+        return ""
+    value, step = max(known) if name == "score" and trained.goal == "max" else min(known)
+    return f"; the best was {value:.5g}, after update {step:,}"
 
 
 def _left_chance(best: float | None, num_looks: int, description: JobDescription, trained: Trained) -> bool | None:

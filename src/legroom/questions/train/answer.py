@@ -36,6 +36,10 @@ class TrainAnswer(Answer):
     target: tuple[str, float] | None
     settings: dict[str, Any]
     evaluations: list[dict[str, Any]]
+    cooldowns: list[dict[str, Any]] = field(default_factory=list)
+    """Those that a run until its target tried, each with the fields of `training.records.Cooldown`."""
+    num_missed_steps: int = 0
+    """Updates of cooldowns that missed the target; `num_steps` is without them."""
     curve: dict[str, list[int | float]] = field(default_factory=dict)
     """Points evenly over the updates, by column: `step`, `seconds`, mean `loss` since the point before, `rate`."""
 

@@ -16,6 +16,7 @@ from legroom.plan_use import plan_for, settings_of, variables_of
 from legroom.questions.base import read_target
 from legroom.questions.train.advice import advise
 from legroom.questions.train.answer import TrainAnswer
+from legroom.questions.train.until_target import check_until_target, prepare_until_target
 from legroom.session import Run, Session, keep, open_session
 from legroom.setting_rules import lacks_to_train
 from legroom.training.records import CHECKPOINT_NAME, Train
@@ -38,6 +39,7 @@ def train(
     num_steps: int | None = None,
     max_seconds: float | None = None,
     evaluate_steps: int | None = None,
+    until_target: bool = False,
     patience: int | None = None,
     watch: str = "loss",
     tolerance: float = 0.0,
@@ -59,6 +61,7 @@ def train(
     it ends the run.
     num_steps: length in updates, instead of epochs. max_seconds: budget of training and evaluating.
     evaluate_steps: updates between evaluations; one an epoch where absent.
+    until_target: train at a constant rate and cool down when that reaches the target.
     patience: evaluations without gain that end the run; watch: "loss" or "score"; tolerance: share it must gain by.
     checkpoint_seconds, checkpoint_steps: how often to save. tensorboard: write its files too.
     allocator: "expandable" or "default", on a GPU. compile, channels_last, fused: what makes steps faster.
@@ -68,6 +71,7 @@ def train(
         "num_steps": num_steps,
         "max_seconds": max_seconds,
         "evaluate_steps": evaluate_steps,
+        "until_target": until_target,
         "patience": patience,
         "watch": watch,
         "tolerance": tolerance,
@@ -90,12 +94,17 @@ def train(
         more["num_steps"] = planned.value("num_steps")
     _check_settings(given)  # what is wrong is told before anything is started
     more["target"] = read_target(target) if target else None
+    if until_target:
+        check_until_target(more)
     environment = _choose_environment(more, planned)
     # One child is all there will be: a process to fork it from would only take memory.
     with open_session("train", address, run, environment, alone=True) as session:
         description = session.describe(run.seed)
         chosen = asdict(Settings(**{**description.baseline, "seed": run.seed, **given}))
         check_schedule(chosen["schedule"])
+        if until_target:
+            is_long = num_steps is not None or "num_epochs" in settings
+            prepare_until_target(chosen, more, description, is_long=is_long)
         request = _request(session, run, chosen, more)
         session.note(request)
         session.measure(request)
@@ -151,5 +160,6 @@ def _request(session: Session, run: Run, settings: dict[str, Any], more: Mapping
         "job's file": address.digest,
         "settings": settings,
         "length": more["num_steps"],
+        "cooldowns for": more["target"] if more["until_target"] else None,
     }
     return Train(fresh=False, settings=settings, folder=str(folder), resume=run.resume, identity=identity, **more)

@@ -31,6 +31,9 @@ def words(
     evaluate_steps: Annotated[
         int | None, typer.Option(min=1, help="Updates between evaluations. (default: one an epoch)")
     ] = None,
+    until_target: Annotated[
+        bool, typer.Option("--until-target", help="Keep the rate, and cool down when that reaches the target.")
+    ] = False,
     patience: Annotated[int | None, typer.Option(min=1, help="Evaluations without gain that end the run.")] = None,
     watch: Annotated[str, typer.Option(help="What must gain: loss or score.")] = "loss",
     tolerance: Annotated[float, typer.Option(min=0.0, help="Share by which it must gain to count, as 0.01.")] = 0.0,
@@ -70,6 +73,7 @@ def words(
         "num_steps": steps,
         "max_seconds": seconds,
         "evaluate_steps": evaluate_steps,
+        "until_target": until_target,
         "patience": patience,
         "watch": watch,
         "tolerance": tolerance,

@@ -133,6 +133,8 @@ def train_rows(answer: TrainAnswer) -> Iterable[Row]:
         yield "loss", f"{answer.final_loss:.5g}", ""
     if answer.seconds_to_target is not None:
         yield "time to target", format_seconds(answer.seconds_to_target), "start-up left out"
+    if answer.cooldowns:
+        yield "cooldowns", f"{len(answer.cooldowns)} tried", f"{answer.num_missed_steps:,} updates of those that missed"
     yield "speed", f"{answer.samples_per_second:,.0f} samples/s", f"{answer.data_wait_share:.0%} waiting for batches"
     if answer.checkpoint is not None:
         yield "checkpoint", answer.checkpoint, ""

@@ -9,6 +9,7 @@ from legroom.questions.memory.ask import memory as memory
 from legroom.questions.plan.ask import plan as plan
 from legroom.questions.prove.ask import prove as prove
 from legroom.questions.rate.ask import rate as rate
+from legroom.questions.size.ask import size as size
 from legroom.questions.speed.ask import speed as speed
 from legroom.questions.train.ask import train as train
 from legroom.questions.vocabulary.ask import vocabulary as vocabulary

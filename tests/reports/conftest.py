@@ -11,6 +11,7 @@ from legroom.questions.base import Recommendation
 from legroom.questions.devices.fake import FakeRing
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.rate.fake import FakeLearning
+from legroom.questions.size.fake import FakeSizes
 from legroom.questions.speed.answer import SpeedAnswer
 from legroom.reports.page import write_page
 from legroom.reports.saved_answers import save_answer
@@ -56,6 +57,13 @@ def rate_answer(tmp_path):
     """Of a learner whose best rate is 0.1."""
     run = api.Run(out=tmp_path / "rate", engine=FakeMachine(FakeLearning()))
     return api.rate(JobAddress(text=NASTY), device="cpu", target="loss=0.12", run=run)
+
+
+@pytest.fixture
+def size_answer(tmp_path):
+    """Of planted trials."""
+    run = api.Run(out=tmp_path / "size", engine=FakeMachine(FakeSizes()))
+    return api.size(JobAddress(text=NASTY), device="cpu", seeds=1, run=run)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ QUESTIONS = (
     "loading",
     "rate",
     "devices",
+    "size",
     "plan",
     "prove",
     "check",

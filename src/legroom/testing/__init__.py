@@ -3,6 +3,7 @@
 from legroom.questions.loading.fake import FakeLoaders
 from legroom.questions.memory.fake import FakeMemory
 from legroom.questions.rate.fake import FakeLearner
+from legroom.questions.size.fake import FakeSizes
 from legroom.questions.speed.fake import FakeSteps
 from legroom.questions.train.fake import FakeRuns
 from legroom.testing.clock import FakeClock
@@ -17,6 +18,7 @@ __all__ = [
     "FakeMachine",
     "FakeMemory",
     "FakeRuns",
+    "FakeSizes",
     "FakeSteps",
     "check_engine",
     "plant_gpu",

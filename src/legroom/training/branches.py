@@ -12,7 +12,9 @@ from legroom.errors import UsageError
 from legroom.job import Job
 from legroom.training.evaluation import Evaluation, Validation
 from legroom.training.records import Evaluated, Train
+from legroom.training.rng import restore_rng, rng_state
 from legroom.training.schedules import Schedule
+from legroom.training.state import attributes_of
 from legroom.training.trainer import Beat, Trainer
 
 LOOK_STEPS = 100
@@ -93,6 +95,19 @@ class Trunk:
                 return self._run(branch, num_steps, evaluate_steps or num_steps)
         finally:
             self.trainer.put_back(kept)
+
+    def evaluate(self) -> Evaluation:
+        """Loss and score of the trunk as it stands; what an evaluation changes besides is put back."""
+        assert self.valid is not None, "there is no validation data"
+        model = self.trainer.model
+        kept = [each.copied() for each in attributes_of(model, (self.trainer.data, self.valid_data))]
+        rng = rng_state()
+        try:
+            return self.valid.evaluate(model, lambda: self.beat("evaluating", None))
+        finally:
+            for each in kept:
+                each.restore()
+            restore_rng(rng)
 
     def ramp(self, schedule: Schedule, num_steps: int, ends: Callable[[list[float]], bool]) -> list[float]:
         """Losses of a branch whose rate moves at every update, read at once, until they say that it should end."""

@@ -41,6 +41,10 @@ class Words(Dataset[torch.Tensor]):
     def __getitem__(self, index: int) -> torch.Tensor:
         return self.words[index]
 
+    def part(self, fraction: float) -> "Words":
+        """Its beginning: words drawn at random would be no text."""
+        return Words(self.words[: max(1, round(fraction * len(self.words)))], to_the_end=self.to_the_end)
+
 
 class Columns:
     """Batches of one pass over the text: `window` rows of words, and the word that follows each.

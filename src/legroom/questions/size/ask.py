@@ -1,0 +1,205 @@
+"""`legroom size`: how large a model, how much data?"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Literal
+
+from legroom.errors import UsageError
+from legroom.host import Host
+from legroom.host.target import check_cuda, choose_target
+from legroom.job import Settings
+from legroom.job_address import AnyJob, address_of
+from legroom.questions.base import check_word, read_target
+from legroom.questions.size.advice import advise
+from legroom.questions.size.answer import SizeAnswer
+from legroom.questions.size.records import CountSizes, Dimension, RateRule, SizeQuestion, SizesCounted, Solver
+from legroom.questions.size.search import run_trials
+from legroom.requests import JobDescription
+from legroom.session import Run, Session, keep, open_session
+
+LEAST_FRACTION, MOST_FRACTION, NUM_FRACTIONS = 1 / 16, 1 / 4, 3
+"""Of the data: the whole, held out, is four times the most."""
+LEAST_BATCHES = 4
+"""Of an epoch on the smallest share."""
+DEPTHS = (1, 2, 4, 8)
+NUM_SMALLER = 3
+LEAST_SECONDS = 5.0
+SOLVERS: Mapping[str, Solver] = {"SGD": "sgd", "Adam": "adam", "AdamW": "adam"}
+HOW_TO_RESIZE = (
+    'Give the Job resize={{"{0}": lambda {0}: (lambda: Model({0}))}}: from a {0} to a function that makes the model'
+)
+
+
+def size(
+    job: AnyJob = "digits",
+    *,
+    options: Mapping[str, str] | None = None,
+    device: str = "auto",
+    widths: Sequence[int] | None = None,
+    depths: Sequence[int] | None = None,
+    fractions: Sequence[float] | None = None,
+    vary: str = "width",
+    rate_rule: str = "fixed",
+    compare_optimizers: bool = False,
+    target: str | None = None,
+    within: float | None = None,
+    budget: float = 180.0,
+    seeds: int = 3,
+    run: Run | None = None,
+) -> SizeAnswer:
+    """How do updates, loss and time move with model size and data, and which size is done first?
+
+    widths, depths: values for the job's `resize`; the largest is held out of the fit and scores it.
+    fractions: shares of the training data; the whole is held out of the fit and scores it.
+    target: "loss=1.5", to be reached soonest. within: seconds, for the best loss within them.
+    budget: seconds that the trials may take. seeds: runs of each size, where the budget lasts.
+    """
+    run = run or Run()
+    address = address_of(job, options)
+    dimension, rule = _dimension(vary), _rule(rate_rule, vary)
+    named = _named(dimension, widths, depths)
+    _check_numbers(fractions=fractions, budget=budget, within=within, seeds=seeds)
+    loss = _wanted(target)
+    check_cuda(run.host, device)
+    place = choose_target(run.host, device)
+    with open_session("size", address, run) as session:
+        started, description = session.clock(), session.describe(run.seed)
+        _refuse(description)
+        values, counted = _sizes(session, dimension, named)
+        baseline = Settings(**{**description.baseline, "seed": run.seed})
+        question = SizeQuestion(
+            device=place.device,
+            settings=asdict(baseline),
+            vary=dimension,
+            values=values,
+            own_value=counted.own,
+            num_parameters=counted.num_parameters,
+            fractions=_fractions(fractions, description, baseline.batch_size),
+            num_samples=description.num_samples or 0,
+            rate_rule=rule,
+            num_seeds=seeds,
+            budget_seconds=budget,
+            target_loss=loss,
+            within_seconds=within,
+            compares_solvers=compare_optimizers,
+            own_solver=SOLVERS.get(description.optimizer_name, "own"),
+            memory_bytes=place.budget_bytes or _card_bytes(run.host),
+        )
+        session.note(question)
+        run_trials(session, question, started)
+        return keep(session, advise(session.records, question))
+
+
+def _card_bytes(host: Host) -> int:
+    return host.gpus[0].total_bytes if host.gpus else 0
+
+
+def _dimension(vary: str) -> Dimension:
+    check_word("dimension", vary, ("width", "depth"))
+    return "width" if vary == "width" else "depth"
+
+
+def _rule(rate_rule: str, vary: str) -> RateRule:
+    check_word("rate rule", rate_rule, ("fixed", "mup"))
+    if rate_rule == "mup" and vary == "depth":
+        raise UsageError("--rate-rule mup scales rates with the width; with --vary depth use --rate-rule fixed")
+    return "mup" if rate_rule == "mup" else "fixed"
+
+
+def _named(vary: Dimension, widths: Sequence[int] | None, depths: Sequence[int] | None) -> Sequence[int] | None:
+    """The values that were named for what is varied."""
+    named, other = (widths, depths) if vary == "width" else (depths, widths)
+    if other is not None:
+        wrong: Literal["depth", "width"] = "depth" if vary == "width" else "width"
+        raise UsageError(f"--{wrong}s were named, but what is varied is the {vary}. Add --vary {wrong}")
+    if named is not None and (not named or any(not isinstance(value, int) or value < 1 for value in named)):
+        raise UsageError(f"--{vary}s {_list(named)}: each must be a whole number, at least 1")
+    if named is not None and len(set(named)) < len(named):
+        raise UsageError(f"--{vary}s {_list(named)} names a value twice. Name each once")
+    return named
+
+
+def _list(values: Sequence[float]) -> str:
+    return ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+
+
+def _wanted(target: str | None) -> float | None:
+    """The loss that was named."""
+    if target is None:
+        return None
+    name, value = read_target(target)
+    if name != "loss" or value <= 0:
+        raise UsageError(f"The target {target!r} cannot be used: sizes are judged by loss. Write loss=0.1")
+    return value
+
+
+def _check_numbers(*, fractions: Sequence[float] | None, budget: float, within: float | None, seeds: int) -> None:
+    if fractions is not None and (not fractions or any(not 0 < each <= 1 for each in fractions)):
+        raise UsageError(
+            f"--fractions {_list(fractions)}: each must be above 0 and at most 1, as 0.25 for a quarter of the data"
+        )
+    if not LEAST_SECONDS <= budget < math.inf:
+        raise UsageError(f"--budget is {budget:g} s; it must be at least {LEAST_SECONDS:g} s")
+    if within is not None and not 0 < within < math.inf:
+        raise UsageError(f"--within is {within:g} s; it must be above 0")
+    if seeds < 1:
+        raise UsageError(f"--seeds is {seeds}; it must be at least 1")
+
+
+def _refuse(description: JobDescription) -> None:
+    """Say what a job lacks that cannot be asked for a size."""
+    if description.own_step:
+        raise UsageError(
+            "This job has its own step, so legroom cannot train it at another size; give the Job loss and optimizer"
+        )
+    if not description.has_valid:
+        raise UsageError("Sizes are judged on validation data, and this job has none; give the Job valid_data")
+    if description.num_samples is None:
+        raise UsageError("How much data there is decides the law, and nobody knows it here. Give the Job num_samples")
+
+
+def _sizes(session: Session, vary: Dimension, named: Sequence[int] | None) -> tuple[list[int], SizesCounted]:
+    """The values to try, and the parameters at each."""
+    session.progress("counting parameters", 0.04)
+    seen = session.ask(CountSizes(vary=vary))
+    if vary not in seen.names:
+        others = f"; it can vary {' and '.join(seen.names)}" if seen.names else ""
+        raise UsageError(f"This job does not say how to change its {vary}{others}. {HOW_TO_RESIZE.format(vary)}")
+    values = sorted(named if named is not None else _default_values(vary, seen.own))
+    counted = session.ask(CountSizes(vary=vary, values=values))
+    counts = counted.num_parameters
+    if len(set(counts)) < len(counts):
+        pairs = ", ".join(f"{value:,}: {num:,}" for value, num in zip(values, counts, strict=True))
+        raise UsageError(
+            f'{vary}s that change nothing: resize["{vary}"] gives as many parameters at different {vary}s ({pairs}). '
+            f"Let its model use the {vary} it is given"
+        )
+    return values, counted
+
+
+def _default_values(vary: Dimension, own: int | None) -> list[int]:
+    """The job's own width and three smaller; depths from 1 on."""
+    if vary == "depth":
+        return sorted({*DEPTHS, *([own] if own else [])})
+    if own is None:
+        raise UsageError("No width gives a model with as many parameters as the job's own. Name --widths, as 32,64,128")
+    smaller = [own // 2**power for power in range(1, NUM_SMALLER + 1)]
+    return sorted({own, *(value for value in smaller if value)})
+
+
+def _fractions(named: Sequence[float] | None, description: JobDescription, batch_size: int) -> list[float]:
+    """Shares of the data that make a batch; of those that nobody named, smaller ones are left out."""
+    least = batch_size / (description.num_samples or 1)
+    if named is not None:
+        if min(named) < least:
+            raise UsageError(
+                f"--fractions names {min(named):g}, which is less than a batch of {batch_size:,}. "
+                f"Name at least {least:.3g}"
+            )
+        return sorted({*named} - {1.0}) if set(named) != {1.0} else [1.0]
+    low = max(LEAST_FRACTION, LEAST_BATCHES * least)
+    if low >= MOST_FRACTION:
+        return [1.0]
+    grown = (MOST_FRACTION / low) ** (1 / (NUM_FRACTIONS - 1))
+    return [float(f"{low * grown**place:.4g}") for place in range(NUM_FRACTIONS)]

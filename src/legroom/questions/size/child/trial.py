@@ -1,0 +1,133 @@
+"""One trial: the job at another size and on a share of its data, trained until its validation loss has settled."""
+
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from legroom.child.built_job import BuiltJob
+from legroom.child.meters import open_meter
+from legroom.clock import monotonic
+from legroom.job import Job
+from legroom.questions.size.child.rates import scale_rates, shapes_of
+from legroom.questions.size.child.sizes import build, count
+from legroom.questions.size.curve import Curve, evaluation_steps, smooth
+from legroom.questions.size.records import SizeTrained, Solver, TrainSize
+from legroom.training.branches import Trunk
+from legroom.training.data.part import part_of
+from legroom.training.records import Train
+
+FIRST_SHARE, LEAST_STEPS = 1 / 16, 4
+"""Of an epoch, and updates: the first evaluation."""
+COOLED_EVERY, COOLDOWN = 6, 0.2
+"""Evaluations between copies that cool down, and over which share of the updates before."""
+MOMENTUM = 0.9
+SOLVERS: dict[Solver, Callable[[Any, float], torch.optim.Optimizer]] = {
+    "sgd": lambda model, rate: torch.optim.SGD(model.parameters(), rate, momentum=MOMENTUM),
+    "adam": lambda model, rate: torch.optim.Adam(model.parameters(), rate),
+}
+
+
+def train_size(request: TrainSize, built: BuiltJob) -> SizeTrained:
+    """Train until the loss has settled, or the time is over."""
+    built.forget_model()
+    job, started = sized(built.job, request), monotonic()
+    data = part_of(built.train.dataset, request.fraction, own_loader=built.job.loader is not None)
+    meter = open_meter(request.device, None)
+    train = Train(device=request.device, settings=request.settings)
+    trunk = Trunk(job, train, data, built.valid.dataset, beat=built.beat)
+    try:
+        trial = Trial(trunk, request, started)
+        outcome = trial.run()
+        return SizeTrained(
+            outcome=outcome,
+            steps=trial.steps,
+            losses=trial.losses,
+            cooled_steps=trial.cooled_steps,
+            cooled_losses=trial.cooled_losses,
+            num_parameters=count(trunk.trainer.model),
+            num_samples=len(data) if hasattr(data, "__len__") else built.job.num_samples or 0,
+            step_seconds=statistics.median(trial.step_seconds[1:] or trial.step_seconds),
+            peak_bytes=meter.take_peak(),
+            seconds=monotonic() - started,
+        )
+    finally:
+        trunk.close()
+
+
+def sized(job: Job, request: TrainSize) -> Job:
+    """The job with the model, the optimizer and the rates of the request."""
+    make = job.resize[request.vary]
+    optimizer = job.optimizer if request.solver == "own" else SOLVERS[request.solver]
+    if request.rate_rule == "mup" and optimizer is not None:
+        plain, base = optimizer, shapes_of(build(make, request.vary, request.base_value))
+
+        def optimizer(model: Any, rate: float) -> Any:
+            return scale_rates(plain(model, rate), model, base)
+
+    return replace(job, model=make(request.value), optimizer=optimizer)
+
+
+@dataclass
+class Trial:
+    """A trunk, and what was seen of it."""
+
+    trunk: Trunk
+    request: TrainSize
+    started: float
+    steps: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    cooled_steps: list[int] = field(default_factory=list)
+    cooled_losses: list[float] = field(default_factory=list)
+    step_seconds: list[float] = field(default_factory=list)
+    """Of an update, in the mean between two evaluations."""
+
+    def run(self) -> Any:
+        """Train and evaluate; why it ended."""
+        at = 0
+        for step in evaluation_steps(self._first()):
+            if not self._advance(step - at) or not self._evaluate(step):
+                return "diverged"
+            at = step
+            if self.curve.settled:
+                return "settled"
+            if monotonic() - self.started > self.request.max_seconds:
+                return "unsettled"
+            if self.request.cools and len(self.steps) % COOLED_EVERY == 0:
+                self._cool(step)
+        raise AssertionError("evaluations have no end")
+
+    @property
+    def curve(self) -> Curve:
+        """What was seen, smoothed."""
+        return smooth(self.steps, self.losses)
+
+    def _first(self) -> int:
+        return max(LEAST_STEPS, round(FIRST_SHARE * (self.trunk.trainer.feed.steps_per_epoch or 0)))
+
+    def _advance(self, num_steps: int) -> bool:
+        """Train on; whether all losses are numbers."""
+        began = monotonic()
+        losses = self.trunk.advance(num_steps)
+        self.step_seconds.append((monotonic() - began) / max(1, len(losses)))
+        return math.isfinite(sum(losses))
+
+    def _evaluate(self, step: int) -> bool:
+        """Note the validation loss; whether it is a number."""
+        loss = self.trunk.evaluate().loss
+        if loss is None:
+            return False
+        self.steps.append(step)
+        self.losses.append(loss)
+        return True
+
+    def _cool(self, step: int) -> None:
+        """Note what a run of that length and a cooldown comes to."""
+        more = max(1, round(COOLDOWN * step))
+        (found,) = self.trunk.branch(schedule=lambda now: 1 - now / more, num_steps=more)
+        if found.loss is not None:
+            self.cooled_steps.append(step + more)
+            self.cooled_losses.append(found.loss)

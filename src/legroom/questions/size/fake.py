@@ -1,0 +1,117 @@
+"""Planted trials: curves whose minimum obeys a known law of parameters and data."""
+
+import itertools
+import math
+import random
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from legroom.questions.size.curve import WITHIN, evaluation_steps, smooth
+from legroom.questions.size.records import CountSizes, SizesCounted, SizeTrained, TrainSize
+from legroom.requests import Request
+
+BENT = 0.3
+"""How steeply ln loss rises with the square of ln updates from the minimum."""
+FIRST = 4
+
+
+@dataclass(kw_only=True)
+class FakeSizes:
+    """Trials by a planted law.
+
+        steps(M, D) = a D^k1 / M^k2 + b         updates to within 1 % of the minimum, with noise in ln
+        loss(M, D)  = floor + M^-1/2 + D^-1/4   at the minimum, about which ln loss is a parabola in ln updates
+
+    >>> fake = FakeSizes(a=40.0, k1=0.8, k2=0.5, b=60.0)
+    >>> round(fake.steps(10_000, 1_000))
+    160
+    """
+
+    ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (CountSizes, TrainSize)
+
+    a: float = 40.0
+    k1: float = 0.8
+    k2: float = 0.5
+    b: float = 60.0
+    noise: float = 0.0
+    """Of the updates, in ln, another for each seed."""
+    floor: float = 0.5
+    own: int | None = 128
+    names: tuple[str, ...] = ("depth", "width")
+    num_samples: int = 10_000
+    unit: int = 32
+    """Parameters are this many times the square of the width."""
+    same_size: bool = False
+    """Whether every width gives the same model."""
+    floor_seconds: float = 1e-4
+    parameters_per_second: float = 1e9
+    most_parameters: float = math.inf
+    """That fit into memory."""
+    diverges: bool = False
+    never_settles_above: float = math.inf
+    """Updates to the minimum beyond which a trial's time is over first."""
+    faster_adam: float = 1.0
+    """Times fewer updates with the solver adam."""
+    asked: list[TrainSize] = field(default_factory=list)
+
+    def parameters(self, value: int) -> int:
+        """At that width."""
+        return self.unit * (100 if self.same_size else value) ** 2
+
+    def steps(self, num_parameters: float, num_samples: float) -> float:
+        """The planted truth."""
+        return float(self.a * num_samples**self.k1 / num_parameters**self.k2 + self.b)
+
+    def loss(self, num_parameters: float, num_samples: float) -> float:
+        """The planted truth."""
+        return float(self.floor + num_parameters**-0.5 + num_samples**-0.25)
+
+    def answer(self, request: Any) -> tuple[Any, float]:
+        """What a child would report, and the seconds that would take."""
+        if isinstance(request, CountSizes):
+            counts = [self.parameters(value) for value in request.values]
+            return SizesCounted(names=list(self.names), own=self.own, num_parameters=counts), 0.1
+        self.asked.append(request)
+        trained = self.train(request)
+        return trained, trained.seconds
+
+    def train(self, request: TrainSize) -> SizeTrained:
+        """A trial's record."""
+        size, samples = self.parameters(request.value), round(request.fraction * self.num_samples)
+        if size > self.most_parameters:
+            return SizeTrained(outcome="out_of_memory")
+        if self.diverges:
+            return SizeTrained(outcome="diverged", num_parameters=size, num_samples=samples, seconds=1.0)
+        pace = self.floor_seconds + size / self.parameters_per_second
+        needed = self._needed(request, size, samples)
+        steps, losses = self._curve(needed, self.loss(size, samples), request.max_seconds / pace)
+        return SizeTrained(
+            outcome="settled" if smooth(steps, losses).settled else "unsettled",
+            steps=steps,
+            losses=losses,
+            cooled_steps=steps[5::6] if request.cools else [],
+            cooled_losses=[0.9 * loss for loss in losses[5::6]] if request.cools else [],
+            num_parameters=size,
+            num_samples=samples,
+            step_seconds=pace,
+            peak_bytes=200_000_000 + 16 * size,
+            seconds=pace * steps[-1],
+        )
+
+    def _needed(self, request: TrainSize, size: int, samples: int) -> float:
+        chance = random.Random(f"{request.value} {request.fraction} {request.settings['seed']} {request.solver}")
+        faster = self.faster_adam if request.solver == "adam" else 1.0
+        return self.steps(size, samples) / faster * math.exp(self.noise * chance.gauss(0.0, 1.0))
+
+    def _curve(self, needed: float, least: float, most_steps: float) -> tuple[list[int], list[float]]:
+        """Evaluations until the curve has settled, or so many updates are over."""
+        lowest = math.log(needed) + math.sqrt(math.log(1 + WITHIN) / BENT)
+        limit = min(most_steps, self.never_settles_above)
+        steps: list[int] = []
+        losses: list[float] = []
+        for step in itertools.takewhile(lambda step: step <= limit or len(steps) < FIRST, evaluation_steps(FIRST)):
+            steps.append(step)
+            losses.append(least * math.exp(BENT * (math.log(step) - lowest) ** 2))
+            if step > needed and smooth(steps, losses).settled:
+                break
+        return steps, losses

@@ -1,0 +1,101 @@
+"""What a child does for `legroom size`: builds the sizes, scales their rates, trains until the loss has settled."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from legroom import api
+from legroom.child.built_job import BuiltJob
+from legroom.errors import UsageError
+from legroom.job_address import address_of
+from legroom.questions.size.child.rates import scale_rates, shapes_of
+from legroom.questions.size.child.sizes import count_sizes
+from legroom.questions.size.child.trial import sized, train_size
+from legroom.questions.size.records import CountSizes, TrainSize
+from legroom.training.data.part import part_of
+from legroom.workloads.text.running_text import Words
+
+RESIZABLE = f"{Path(__file__).parents[2] / 'jobs' / 'resizable.py'}:job"
+
+
+@pytest.fixture
+def built():
+    return BuiltJob(address_of(RESIZABLE, None))
+
+
+def trial(built, **more):
+    settings = asdict(built.job.baseline)
+    words = {"settings": settings, "vary": "width", "value": 8, "fraction": 0.25, "base_value": 24}
+    return TrainSize(device="cpu", **{**words, **more})
+
+
+def test_the_jobs_own_value_is_found_by_its_parameters(built):
+    found = count_sizes(CountSizes(vary="width", values=[8, 24]), built)
+    assert (found.own, found.num_parameters) == (24, [81, 241])
+    assert found.names == ["depth", "width"]
+    assert count_sizes(CountSizes(vary="depth"), built).own == 1
+
+
+def test_a_trial_trains_the_size_on_its_share_until_the_loss_has_settled(built):
+    found = train_size(trial(built, cools=True), built)
+    assert (found.outcome, found.num_parameters, found.num_samples) == ("settled", 81, 128)
+    assert found.steps == sorted(found.steps)
+    assert len(found.losses) == len(found.steps)
+    assert found.cooled_steps
+    assert found.step_seconds > 0
+    assert found.peak_bytes > 0
+
+
+def test_a_trial_whose_time_is_over_says_that_it_has_not_settled(built):
+    assert train_size(trial(built, max_seconds=0.0), built).outcome == "unsettled"
+
+
+def test_evaluations_and_cooled_copies_leave_the_trial_as_it_would_have_gone(built):
+    plain, cooled = (train_size(trial(built, cools=cools), built) for cools in (False, True))
+    assert plain.losses == cooled.losses
+
+
+def test_mup_leaves_the_jobs_own_size_alone_and_scales_hidden_rates_of_adam_by_one_over_the_width(built):
+    rates = {}
+    for value in (24, 48):
+        job = sized(built.job, trial(built, value=value, vary="width", rate_rule="mup"))
+        model = job.model()
+        optimizer = job.optimizer(model, 0.05)
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        rates[value] = {names[id(each)]: group["lr"] for group in optimizer.param_groups for each in group["params"]}
+    assert set(rates[24].values()) == {0.05}
+    assert rates[48] == {"0.weight": 0.05, "0.bias": 0.05, "2.weight": 0.025, "2.bias": 0.05}
+
+
+def test_mup_of_sgd_raises_input_and_vectors_and_lowers_the_output():
+    def make(width):
+        return nn.Sequential(nn.Embedding(50, width), nn.Linear(width, width), nn.Linear(width, 50))
+
+    model = make(64)
+    optimizer = scale_rates(torch.optim.SGD(model.parameters(), 1.0), model, shapes_of(make(16)))
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    rates = {names[id(each)]: group["lr"] for group in optimizer.param_groups for each in group["params"]}
+    assert rates == {
+        "0.weight": 4.0, "1.weight": 1.0, "1.bias": 4.0, "2.weight": 0.25, "2.bias": 1.0,
+    }  # fmt: skip
+
+
+def test_a_part_of_a_text_is_its_beginning_and_of_samples_the_same_each_time():
+    assert part_of(Words(torch.arange(100)), 0.25, own_loader=True).words.tolist() == list(range(25))
+    rows = list(range(40))
+    assert list(part_of(rows, 0.5, own_loader=False)) == list(part_of(rows, 0.5, own_loader=False))
+    assert len(part_of(rows, 0.5, own_loader=False)) == 20
+    with pytest.raises(UsageError, match=r"Give the data set a method part\(fraction\)"):
+        part_of(rows, 0.5, own_loader=True)
+
+
+def test_a_real_job_is_asked_from_end_to_end(tmp_path):
+    answer = api.size(
+        RESIZABLE, widths=[8, 16, 24], fractions=[0.25, 0.5], seeds=1, budget=120.0, run=api.Run(out=tmp_path)
+    )
+    assert answer.own_value == 24
+    assert answer.recommended_width in (8, 16, 24)
+    assert (tmp_path / "report.html").is_file()

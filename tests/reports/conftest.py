@@ -190,6 +190,15 @@ def prove_answer(tmp_path):
 
 
 @pytest.fixture
+def check_answer(tmp_path):
+    """Of a plan whose batch still fits."""
+    path = tmp_path / "planted.toml"
+    path.write_text(f'job = "{NASTY}"\n[batch_size]\nvalue = 64\n')
+    run = api.Run(out=tmp_path / "check", engine=FakeMachine(), host=plant_host())
+    return api.check(path, job=JobAddress(text=NASTY), device="cpu", run=run)
+
+
+@pytest.fixture
 def answers(request):
     """An answer to every question that has a section, in the page's order: a fixture of its name for each."""
     return [request.getfixturevalue(f"{name}_answer") for name, view in views().items() if view.section]

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from legroom.questions.check.answer import CheckAnswer
-from legroom.reports.figures import Section
+from legroom.reports.figures import Column, Section, Table
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 from legroom.units import format_seconds, format_share
@@ -52,7 +52,21 @@ def _then(answer: CheckAnswer) -> str:
 
 def section(answer: CheckAnswer, others: Sequence[CheckAnswer] = ()) -> Section:
     """The section of the page."""
-    return Section(title="Does the plan still hold?", summary=sentence(answer), facts=list(check_rows(answer)))
+    title, facts = "Does the plan still hold?", list(check_rows(answer))
+    return Section(title=title, summary=sentence(answer), facts=facts, tables=[_then_and_now(answer)])
+
+
+def _then_and_now(answer: CheckAnswer) -> Table:
+    """Seconds of a step, with what another look may find."""
+    rows = [("when the plan was made", answer.expected_seconds, answer.expected_range)]
+    rows.append(("now", answer.step_seconds, answer.step_range))
+    seconds = [Column(label=label, unit="seconds") for label in ("a step", "from", "to")]
+    return Table(
+        name="check-steps",
+        title=f"Steps of {answer.batch_size:,} then and now",
+        columns=[Column(label=""), *seconds],
+        rows=[[name, middle, *(span or (None, None))] for name, middle, span in rows],
+    )
 
 
 VIEW = View(answer=CheckAnswer, print=print_check, section=section)

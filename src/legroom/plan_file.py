@@ -11,7 +11,7 @@ from legroom.errors import UsageError
 from legroom.files import write_atomically
 from legroom.job import Settings
 from legroom.questions.base import Recommendation, read_target
-from legroom.setting_rules import lacks_to_train
+from legroom.setting_rules import lacks
 from legroom.training.schedule_text import check_schedule
 
 SETTINGS = tuple(item.name for item in fields(Settings))
@@ -205,7 +205,7 @@ def _check_value(where: str, name: str, value: Any) -> None:
     if name == "environment":
         read_environment(value, f"{where}: environment")
         return
-    if wanted := lacks_to_train("batch_size" if name in (LENGTH, *FOR_PEOPLE) else name, value):
+    if wanted := lacks("batch_size" if name in (LENGTH, *FOR_PEOPLE) else name, value):
         raise UsageError(f"{where}: {name} is {value!r}; it must be {wanted}")
     if name == "schedule":
         try:

@@ -59,11 +59,3 @@ def lacks(name: str, value: Any) -> str:
     """
     fits, wanted = RULES[name]
     return "" if fits(value) else wanted
-
-
-def lacks_to_train(name: str, value: Any) -> str:
-    """The same for a run of ours: a job may say that it runs on several devices, but legroom trains on one so far."""
-    wanted = lacks(name, value)
-    if not wanted and name == "num_devices" and value > 1:
-        return "1: legroom does not train on several devices yet"
-    return wanted

@@ -3,10 +3,21 @@
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import carried_state
+import iterable
+import plain
+import token_counts
 import torch
 from torch import distributed
+
+from legroom.errors import LegroomError
+from legroom.training.loop import Run
+from legroom.training.ranks import ONE_RANK
+from legroom.training.records import Train
+from legroom.training.several_ranks import SeveralRanks
 
 
 def add(arguments, built, rank):
@@ -32,3 +43,79 @@ def misbehave(arguments, built, rank):
 def linger(arguments, built, rank):
     (Path(arguments["folder"]) / f"{rank.number}.pid").write_text(str(os.getpid()))
     time.sleep(600)
+
+
+def train_cases(arguments, built, rank):
+    """Losses and evaluations of each case, trained by these ranks together; or the error it ends with."""
+    found = []
+    for case in arguments["cases"]:
+        ranks = SeveralRanks(rank.number, rank.num_ranks, rank.device)
+        found.append(train_case(case, ranks))
+    return found
+
+
+def train_case(case, ranks=ONE_RANK):
+    job = JOBS[case["job"]]()
+    request = Train(device="cpu", settings=case["settings"], num_steps=case["num_steps"], evaluate_steps=10)
+    train_data = job.train_data()
+    if case.get("unequal"):
+        train_data = torch.utils.data.Subset(train_data, range(100 - ranks.number))
+    losses = []
+    try:
+        if ranks.num_ranks > 1:
+            ranks.refuse_unequal("training data", len(train_data) if hasattr(train_data, "__len__") else None)
+        run = Run(job, request, train_data, job.valid_data(), ranks=ranks)
+        run.recorder.write = lambda line: losses.extend(line.get("losses", []))
+        trained = run.go()
+    except LegroomError as error:
+        return f"{type(error).__name__}: {error}"
+    evaluations = [(found.loss, found.score) for found in trained.evaluations]
+    return {"losses": losses, "evaluations": evaluations, "num_samples": trained.num_samples}
+
+
+def double():
+    """The plain job in float64."""
+    job = plain.job()
+
+    def widened(make):
+        data = make()
+        return torch.utils.data.TensorDataset(data.tensors[0].double(), data.tensors[1])
+
+    return replace(
+        job,
+        model=lambda: plain.make_model().double(),
+        train_data=lambda: widened(job.train_data),
+        valid_data=lambda: widened(job.valid_data),
+    )
+
+
+def unused():
+    """The plain job with a layer that no loss uses."""
+
+    def make_model():
+        model = plain.make_model()
+        model[0].spare = torch.nn.Linear(3, 3)
+        return model
+
+    return replace(plain.job(), model=make_model)
+
+
+def dealt():
+    """Token counts, batched by a loader of the job's own that shuffles by itself; the last batch is short."""
+    job = token_counts.job()
+
+    def loader(dataset, settings):
+        return torch.utils.data.DataLoader(dataset, settings.batch_size, shuffle=True, collate_fn=token_counts.pad)
+
+    return replace(job, loader=loader, collate=None, baseline=replace(job.baseline, batch_size=12))
+
+
+JOBS = {
+    "plain": plain.job,
+    "double": double,
+    "unused": unused,
+    "dealt": dealt,
+    "token_counts": token_counts.job,
+    "iterable": iterable.job,
+    "carried_state": carried_state.job,
+}

@@ -5,6 +5,7 @@
 Started by torch's elastic launcher, whose variables say which rank it is. `legroom.child.ranks` has the other side.
 """
 
+import contextlib
 import faulthandler
 import importlib
 import json
@@ -21,12 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 from legroom.child.__main__ import describe_error, die_with, open_job, spare_inherited
 from legroom.files import write_atomically
+from legroom.requests import SAVED, SAVING
 
 if TYPE_CHECKING:
     import torch
 
 ORDER_NAME, FIFO_NAME = "order.json", "messages"
+ENDING = "ending"
+"""What a rank says that is about to end with an error."""
 ATTEMPT = "TORCHELASTIC_RESTART_COUNT"
+POLITELY = signal.SIGUSR2
+"""Tells a rank to save and report; SIGTERM, which torch's launcher sends to what is left of a run, ends it."""
 ECHO_SECONDS = 3.0
 """How long a rank that lost contact with another lets that one's own error be seen first."""
 BEAT_SECONDS = 0.5
@@ -45,35 +51,51 @@ class Rank:
     num_restarts: int
     """How often all ranks have been started anew by now."""
     device: "torch.device"
+    told: "Told"
+    """Whether this process was told to save and report."""
+
+
+class Told:
+    """Notes a signal; where nobody reads it, the rank goes on."""
+
+    def __init__(self) -> None:
+        self.came = False
+        signal.signal(POLITELY, self._note)
+
+    def _note(self, number: int, frame: object) -> None:
+        self.came = True
 
 
 def main() -> None:
     """Run what the order says and leave a result, or an error, in the folder."""
+    told = Told()  # first of all: the signal would end this process
     folder = Path(sys.argv[1])
     order = json.loads((folder / ORDER_NAME).read_text())
     die_with(order["parent"])
     spare_inherited()
     number, attempt = int(os.environ["RANK"]), int(os.environ[ATTEMPT])
     tell_place_at_the_end(folder / f"stack-{number}.txt")
+    reporter = FifoReporter(folder / FIFO_NAME, int(os.environ["LOCAL_RANK"]))
     try:
-        result = run(order, folder, number, attempt)
+        result = run(order, reporter, number, attempt, told)
         write_atomically(folder / f"result-{number}.json", json.dumps(result))
     except BaseException as error:
         is_echo = lost_contact(error)
-        told = {**describe_error(error), "is_echo": is_echo}
-        write_atomically(folder / f"error-{number}-{attempt}.json", json.dumps(told))
+        described = {**describe_error(error), "is_echo": is_echo}
+        write_atomically(folder / f"error-{number}-{attempt}.json", json.dumps(described))
+        reporter.beat(ENDING)  # whoever listens is not to take what follows for silence
         if is_echo:
             time.sleep(ECHO_SECONDS)
         os._exit(1)  # torch's threads wait for ranks that may be gone
     os._exit(0)
 
 
-def run(order: dict[str, Any], folder: Path, number: int, attempt: int) -> Any:
+def run(order: dict[str, Any], reporter: "FifoReporter", number: int, attempt: int, told: Told) -> Any:
     """Call the function with the job and the process group open."""
     import torch
     from torch import distributed
 
-    local = int(os.environ["LOCAL_RANK"])
+    local = reporter.local_rank
     device = torch.device("cpu")
     if order["device"] == "cuda":
         device = torch.device("cuda", local)
@@ -89,8 +111,9 @@ def run(order: dict[str, Any], folder: Path, number: int, attempt: int) -> Any:
         local_number=local,
         num_restarts=attempt,
         device=device,
+        told=told,
     )
-    built = open_job(order["address"], FifoReporter(folder / FIFO_NAME, local).beat)
+    built = open_job(order["address"], reporter.beat)
     module, _, function = order["entry"].partition(":")
     return getattr(importlib.import_module(module), function)(order["arguments"], built, rank)
 
@@ -104,13 +127,11 @@ class FifoReporter:
 
     def beat(self, phase: str, share: float | None = None) -> None:
         """Say that the job got as far as this phase."""
-        if time.monotonic() - self.last_beat > BEAT_SECONDS or phase in ("saving", "saved"):
+        if time.monotonic() - self.last_beat > BEAT_SECONDS or phase in (SAVING, SAVED, ENDING):
             self.last_beat = time.monotonic()
             line = json.dumps({"local_rank": self.local_rank, "beat": phase[:500], "share": share})
-            try:
+            with contextlib.suppress(BlockingIOError):  # nobody reads as fast: the next one will do
                 os.write(self.descriptor, line.encode() + b"\n")
-            except BlockingIOError:  # nobody reads as fast: the next one will do
-                pass
 
 
 def lost_contact(error: BaseException) -> bool:

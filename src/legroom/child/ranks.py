@@ -2,8 +2,8 @@
 
     results = run_ranks(built.address, "legroom.questions.x.child:on_rank", {"size": 8}, num_ranks=2, device="cpu")
 
-The function is called as on_rank(arguments, built, rank) in every process, with its process group open: gloo on CPUs, NCCL on
-GPUs. It returns what JSON can say. Messages and results lie in a folder of their own, which goes with the call.
+The function is called as on_rank(arguments, built, rank) in every process, with its process group open: gloo on CPUs,
+NCCL on GPUs. It returns what JSON can say. Messages and results lie in a folder of their own, which goes with the call.
 """
 
 import base64
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from legroom.child.rank import FIFO_NAME, ORDER_NAME, place_in
+from legroom.child.rank import ENDING, FIFO_NAME, ORDER_NAME, POLITELY, place_in
 from legroom.errors import JobCrashed, JobHung, LegroomError, UsageError, error_named
 from legroom.job_address import JobAddress
 from legroom.units import format_seconds
@@ -29,8 +29,6 @@ COMMAND = ("-X", "faulthandler", "-m", "legroom.child.rank")
 COLLECTIVE_SECONDS = 240.0
 """How long ranks wait for one another by default: less than a job may do nothing before it counts as hung."""
 JOIN_SECONDS = 60.0
-POLITELY = signal.SIGUSR2
-"""Tells a rank to save and report; SIGTERM, which torch's launcher sends to what is left of a run, ends it."""
 THREADS_NAME = "OMP_NUM_THREADS"
 ENDED_BY_US = (-signal.SIGTERM,)
 
@@ -116,7 +114,7 @@ class Ranks:
             with os.fdopen(os.dup(end), "rb") as lines:
                 for line in iter(lines.readline, b"\n"):
                     message = json.loads(line)
-                    if message["local_rank"] == 0:
+                    if message["local_rank"] == 0 or message["beat"] == ENDING:
                         beat(message["beat"], message["share"])
 
         listener = threading.Thread(target=listen, daemon=True)

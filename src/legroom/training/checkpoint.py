@@ -1,6 +1,7 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped, in one file written whole or not at all."""
 
 import itertools
+import math
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,8 @@ FORMAT = 1
 BEST_NAME = "best.pt"
 LEFT_NAMES = (CHECKPOINT_NAME, BEST_NAME, METRICS_NAME, BOARD_NAME)
 """What a run leaves in its folder; the checkpoint first, so that a kill amid moving leaves none to go on from."""
+SHARED_OUT = ("batch_size", "accumulation_steps", "num_devices")
+"""Settings whose product is the size of an update: a run may go on with others of the same product."""
 WAY_OUT = "Put back a copy of it, or start without --resume, which keeps it aside"
 
 
@@ -153,12 +156,27 @@ def _refuse_other(path: Path, content: Any, identity: Mapping[str, Any]) -> None
         raise UsageError(f"{path} has format {version}; this legroom reads format {FORMAT}. Start without --resume")
     saved = content["identity"]
     for name, value in identity.items():
-        if saved.get(name) != value:
+        if saved.get(name) != value and not (name == "settings" and is_same_update(saved.get(name), value)):
             what = _difference(saved.get(name), value)
             raise UsageError(
                 f"{path} is of another run (its {name}: {what}). "
                 "Start without --resume, name another --out, or ask for the same run again"
             )
+
+
+def is_same_update(saved: Any, wanted: Any) -> bool:
+    """Whether both settings make the same updates, shared out to another number of devices.
+
+    >>> is_same_update({"batch_size": 32, "num_devices": 1}, {"batch_size": 16, "num_devices": 2})
+    True
+    >>> is_same_update({"batch_size": 32, "num_devices": 1}, {"batch_size": 32, "num_devices": 2})
+    False
+    """
+    if not isinstance(saved, dict) or saved.get("num_devices", 1) == wanted.get("num_devices", 1):
+        return False
+    sizes = [math.prod(int(each.get(name, 1)) for name in SHARED_OUT) for each in (saved, wanted)]
+    rests = [{name: value for name, value in each.items() if name not in SHARED_OUT} for each in (saved, wanted)]
+    return sizes[0] == sizes[1] and rests[0] == rests[1]
 
 
 def _difference(saved: Any, wanted: Any) -> str:

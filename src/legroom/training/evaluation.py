@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.utils.data import IterableDataset
 
 from legroom.job import Batch, Job, Settings
 from legroom.training.data.batch import move
+from legroom.training.data.feed import deal_batches, share_stream
 from legroom.training.data.loader import make_loader
+from legroom.training.data.shares import RankOrder
+from legroom.training.ranks import ONE_RANK, OneRank
 from legroom.training.step import autocast, loss_and_count
 
 
@@ -27,24 +31,36 @@ class Evaluation:
 class Validation:
     """The validation data of a run, for one evaluation after another."""
 
-    def __init__(self, job: Job, dataset: Any, settings: Settings, device: torch.device) -> None:
-        self.job, self.device, self.precision = job, device, settings.precision
+    def __init__(
+        self, job: Job, dataset: Any, settings: Settings, device: torch.device, ranks: OneRank = ONE_RANK
+    ) -> None:
+        self.job, self.device, self.precision, self.ranks = job, device, settings.precision, ranks
         # A job's own layout is judged at its own batch size: perplexity depends on the columns.
         size = job.baseline.batch_size if job.loader else settings.batch_size
-        self.loader = make_loader(
+        settings = replace(settings, batch_size=size)
+        loader = make_loader(
             job,
-            dataset,
-            replace(settings, batch_size=size),
+            share_stream(job, dataset, settings, ranks, keep_rest=True),
+            settings,
             train=False,
             device=device,
+            sampler=_sampler(job, dataset, size, ranks),
             generator=torch.Generator(),
             persistent=False,
         )
+        self.loader = deal_batches(job, loader, ranks)
 
     def evaluate(self, model: Any, tell: Callable[[], None]) -> Evaluation:
         """Loss and score, None where they are no finite numbers; `tell` is called with each batch."""
-        found = evaluate(self.job, model, _telling(self.loader, tell), self.device, self.precision)
+        found = evaluate(self.job, model, _telling(self.loader, tell), self.device, self.precision, self.ranks)
         return Evaluation(loss=_finite(found.loss), score=_finite(found.score))
+
+
+def _sampler(job: Job, dataset: Any, batch_size: int, ranks: OneRank) -> RankOrder | None:
+    """This rank's part of the validation data, every sample on one rank alone; None where there is but one."""
+    if ranks.num_ranks == 1 or job.loader is not None or isinstance(dataset, IterableDataset):
+        return None
+    return RankOrder(range(len(dataset)), ranks.number, ranks.num_ranks, batch_size=batch_size, keep_rest=True)
 
 
 def _telling(batches: Iterable[Batch], tell: Callable[[], None]) -> Iterator[Batch]:
@@ -58,7 +74,14 @@ def _finite(value: float | None) -> float | None:
 
 
 @torch.no_grad()
-def evaluate(job: Job, model: Any, batches: Iterable[Batch], device: torch.device, precision: str) -> Evaluation:
+def evaluate(
+    job: Job,
+    model: Any,
+    batches: Iterable[Batch],
+    device: torch.device,
+    precision: str,
+    ranks: OneRank = ONE_RANK,
+) -> Evaluation:
     """Loss and score over the batches, with the model in evaluation mode; its mode is restored after."""
     # Sums stay on the device until the end: reading them each batch would wait for it each batch.
     wide = torch.float32 if device.type == "mps" else torch.float64  # counts of tokens outgrow fp32's 24 bits
@@ -75,7 +98,7 @@ def evaluate(job: Job, model: Any, batches: Iterable[Batch], device: torch.devic
                     total, number = job.score.measure(model, moved)
                     sums[2] += total
                     sums[3] += number
-    return _finish(job, *(float(value) for value in sums))
+    return _finish(job, *ranks.total(torch.stack(sums)).tolist())
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from legroom.training.evaluation import Evaluation, Validation
 from legroom.training.hanging import BrokenOff, Hurry
 from legroom.training.metrics import Recorder
 from legroom.training.progress import Curve
+from legroom.training.ranks import ONE_RANK, OneRank
 from legroom.training.records import Evaluated, Reason, Train, Trained
 from legroom.training.state import RunState
 from legroom.training.stopping import Stopping
@@ -31,14 +32,15 @@ class Run:
         beat: Beat = lambda message, share: None,
         interrupted: Callable[[], bool] = lambda: False,
         clock: Clock = monotonic,
+        ranks: OneRank = ONE_RANK,
     ) -> None:
         self.request, self.beat, self.interrupted, self.clock = request, beat, interrupted, clock
         self.stopping = Stopping(job, request, can_evaluate=valid_data is not None)
-        self.trainer = Trainer(job, request, train_data, clock)
+        self.trainer, self.ranks = Trainer(job, request, train_data, clock, ranks), ranks
         self.update, self.model, self.optimizer = self.trainer.update, self.trainer.model, self.trainer.optimizer
         self.valid = None
         if valid_data is not None:
-            self.valid = Validation(self.trainer.job, valid_data, self.trainer.settings, self.trainer.device)
+            self.valid = Validation(self.trainer.job, valid_data, self.trainer.settings, self.trainer.device, ranks)
         self.files = RunFiles(request, self.trainer, beat)
         self.hurry = Hurry(self.trainer, beat)
         self.recorder = Recorder(self.trainer, self._write, beat, request.max_seconds)
@@ -68,20 +70,22 @@ class Run:
 
     def _begin(self) -> None:
         """Take in the checkpoint, if there is one to go on from, and start the clocks."""
-        content = self.files.open()
+        content = self.ranks.share(self.files.open())
         if content is not None:
             self.trainer.restore(RunState.from_file(content))
+            self.trainer.rebase(content["identity"].get("settings", {}))
             self.resumed_from = self.trainer.at.step
             self.stopping.evaluations = [Evaluated(**found) for found in content["evaluations"]]
             seconds = {"last_seconds": self.trainer.at.seconds}  # older checkpoints have no curve
             self.recorder.curve = Curve(**content.get("curve", seconds))
             self.course.restore(content.get("course", {}))
+        self.ranks.settle(self.trainer.settings.seed, content)
         self.recorder.start()
 
     def _is_due(self) -> bool:
         """Whether there is more to do after this update than the next."""
         return (
-            self.recorder.is_due()
+            self.ranks.is_due(self.recorder)
             or self._must_evaluate()
             or self._falls(self.request.checkpoint_steps)
             or self.interrupted()
@@ -107,7 +111,7 @@ class Run:
         reason = self._reason()
         if evaluates and reason not in ("target", "finished"):
             self.course.turn(self.stopping.evaluations[-1])
-        is_old = self.clock() - self.files.saved_at >= self.request.checkpoint_seconds
+        is_old = self.ranks.first(self.clock() - self.files.saved_at >= self.request.checkpoint_seconds)
         if reason or is_old or self._falls(self.request.checkpoint_steps):
             self._save()
         return reason
@@ -140,13 +144,15 @@ class Run:
 
     def _save(self) -> None:
         evaluations = [asdict(found) for found in self.stopping.evaluations]
-        self.files.save(evaluations=evaluations, curve=asdict(self.recorder.curve), course=self.course.state())
+        more = {"course": self.course.state(), **self.ranks.state()}
+        self.files.save(evaluations=evaluations, curve=asdict(self.recorder.curve), **more)
 
     def _write(self, line: Mapping[str, Any]) -> None:
         self.files.write({**line, **self.course.mark()})
 
     def _look(self) -> bool:
         """Read the losses since the last look; False where one is not finite."""
+        self.ranks.meet(self.recorder)
         found = self.stopping.evaluations
         return self.recorder.look(found[-1].score if found else None)
 
@@ -155,6 +161,7 @@ class Run:
         found, trainer = Evaluation(loss=None, score=None), self.trainer
         if self.valid is not None:
             trainer.doing, trainer.since = "evaluating", self.clock()
+            self.ranks.level(self.model)
             found = self.valid.evaluate(self.model, self._tell_evaluating)
             self.update.watch("evaluation")
         trainer.doing = "recording"

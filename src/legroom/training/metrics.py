@@ -28,6 +28,7 @@ class Recorder:
         self, trainer: Trainer, write: Callable[[Mapping[str, Any]], None], beat: Beat, max_seconds: float | None
     ) -> None:
         self.trainer, self.write, self.beat, self.max_seconds = trainer, write, beat, max_seconds
+        self.ranks = trainer.ranks
         self.losses: list[torch.Tensor] = []
         """Of the updates since the last look, still on the device."""
         self.curve = Curve()
@@ -40,7 +41,7 @@ class Recorder:
 
     def seconds(self) -> float:
         """Since training began."""
-        return self.trainer.clock() - self.started
+        return self.ranks.first(self.trainer.clock() - self.started)
 
     def is_due(self) -> bool:
         """Whether the last update was long after the last look."""
@@ -50,7 +51,7 @@ class Recorder:
         """Read the losses since the last look, write them down, tell progress; False where one is not finite."""
         if not self.losses:
             return True
-        at, values = self.trainer.at, torch.stack(self.losses).float().tolist()
+        at, values = self.trainer.at, self.ranks.total(torch.stack(self.losses).float()).tolist()
         self.losses = []
         bad = next((place for place, value in enumerate(values) if not math.isfinite(value)), None)
         if bad is not None:
@@ -65,7 +66,7 @@ class Recorder:
     def _write_down(self, values: list[float], score: float | None) -> None:
         at, before = self.trainer.at, self.looked
         self.looked_at, self.looked = self.trainer.clock(), replace(at)
-        at.seconds = self.looked_at - self.started
+        at.seconds = self.ranks.first(self.looked_at - self.started)
         self.curve.extend(values, at.step, at.seconds, self.trainer.rate)
         seconds = max(at.training_seconds - before.training_seconds, 1e-9)
         samples_per_second = (at.num_samples - before.num_samples) / seconds

@@ -17,6 +17,8 @@ class Progress:
     """Epochs ended."""
     position: int = 0
     """Batches of this epoch used."""
+    ahead: int = 0
+    """Samples by which those batches are more than were used: the run went on with batches of another size."""
     num_samples: int = 0
     seconds: float = 0.0
     """Training and evaluating."""

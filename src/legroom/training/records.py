@@ -54,6 +54,8 @@ class Train(Request["Trained"]):
     checkpoint_steps: int | None = None
     """Updates between checkpoints, besides."""
     tensorboard: bool = False
+    several: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of `Several`; empty where one process trains, whatever the settings say of devices."""
     identity: Mapping[str, Any] = field(default_factory=dict)
     """What the run is of: a checkpoint that differs in it is refused."""
 
@@ -71,6 +73,26 @@ class Train(Request["Trained"]):
     def environment(self) -> Environment:
         """Variables of the process that trains."""
         return {**allocator_environment(self.device, self.allocator), **self.variables}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Several:
+    """How several processes make up a run."""
+
+    num_local: int
+    """Processes on this machine, one for each device."""
+    nodes: int = 1
+    """Machines."""
+    rendezvous: str = ""
+    """host:port at which they meet."""
+    restarts: int = 0
+    """How often all processes are started anew, from the checkpoint, after one has failed."""
+    sync_batch_norm: bool = False
+    find_unused_parameters: bool = False
+    shard: bool = False
+    """Whether each process keeps a share of weights and optimizer alone (FSDP)."""
+    wait_seconds: float = 240.0
+    """How long processes wait for one another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from legroom.job import OWN_SCHEDULE, Batch, Job, RunLength, Settings
 from legroom.training.data.batch import map_tensors
 from legroom.training.data.feed import Feed
 from legroom.training.progress import Progress
+from legroom.training.ranks import ONE_RANK, OneRank
 from legroom.training.rates import Rates, ScheduledRates, base_rates, make_rates
 from legroom.training.records import Train
 from legroom.training.rng import restore_rng, rng_state, seed_all
@@ -28,18 +29,26 @@ Doing = Literal["starting", "waiting", "updating", "evaluating", "recording", "s
 class Trainer:
     """A fresh model, its optimizer, its batches and its rates, and how far it is with them."""
 
-    def __init__(self, job: Job, request: Train, data: Any, clock: Clock = monotonic) -> None:
+    def __init__(
+        self, job: Job, request: Train, data: Any, clock: Clock = monotonic, ranks: OneRank = ONE_RANK
+    ) -> None:
         self.settings, self.device = Settings(**request.settings), torch.device(request.device)
-        self.data, self.clock = data, clock
+        self.data, self.clock, self.ranks = data, clock, ranks
         self.job = apply_options(job, compile=request.compile, channels_last=request.channels_last)
         seed_all(self.settings.seed)
-        self.update = build_step(
-            self.job, self.settings, self.device, channels_last=request.channels_last, fused=request.fused
+        plain = build_step(
+            self.job,
+            self.settings,
+            self.device,
+            channels_last=request.channels_last,
+            fused=request.fused,
+            prepare=ranks.prepare,
         )
+        self.feed = Feed(job, data, self.settings, self.device, ranks)
+        self.update = ranks.join(plain, equal=self.feed.order is not None)
         self.model, self.optimizer = self.update.model, self.update.optimizer
         self.base_rates = base_rates(self.optimizer)
         """Of each parameter group, as the job made it."""
-        self.feed = Feed(job, data, self.settings, self.device)
         self.length = run_length(request, self.settings, self.feed)
         self.rates: Rates = make_rates(job, self.optimizer, self.settings, self.length)
         self.at = Progress()
@@ -67,7 +76,7 @@ class Trainer:
         at.step += 1
         at.position += len(group)
         self.rates.after_update(at.position)
-        at.num_samples += self.settings.batch_size * len(group)
+        at.num_samples += self.feed.round_size * len(group)
         at.waited_seconds += began - asked
         at.training_seconds += now - asked
         return loss
@@ -76,7 +85,7 @@ class Trainer:
         """Count the epoch that has no more batches; the next update begins another."""
         if self.at.position == 0:
             raise JobRaised(f"An epoch gave no batch of {self.settings.batch_size:,}. Use a smaller batch")
-        self.at.epoch, self.at.position, self._groups = self.at.epoch + 1, 0, None
+        self.at.epoch, self.at.position, self.at.ahead, self._groups = self.at.epoch + 1, 0, 0, None
         self.rates.after_epoch(self.at.epoch)
 
     def _enter_epoch(self) -> Iterator[list[Batch]]:
@@ -87,7 +96,7 @@ class Trainer:
             return self.feed.groups(self.at.epoch, 0)
         # Restored amid the epoch: what is read again must be what was read then.
         restore_rng(self.epoch_rng)
-        groups = self.feed.groups(self.at.epoch, self.at.position * self.settings.batch_size)
+        groups = self.feed.groups(self.at.epoch, self.at.position * self.feed.round_size - self.at.ahead)
         restore_rng(rng)
         return groups
 
@@ -116,6 +125,15 @@ class Trainer:
         self.rates.load_state_dict(state.rates)
         self.at, self.epoch_rng = Progress(**state.progress), state.epoch_rng
         self._groups = None
+
+    def rebase(self, saved: Mapping[str, Any]) -> None:
+        """Count the epoch so far in batches of this run, where it was begun with others: by the settings `saved`."""
+        size = int(saved.get("batch_size", 0)) * int(saved.get("num_devices", 1))
+        if self.feed.order is None or size in (0, self.feed.round_size):
+            return
+        used = self.at.position * size - self.at.ahead
+        self.at.position = -(-used // self.feed.round_size)
+        self.at.ahead = self.at.position * self.feed.round_size - used
 
     def put_back(self, state: RunState) -> None:
         """What a training and its branches share: weights, optimizer, loss scale, attributes and random numbers."""
@@ -181,11 +199,20 @@ def apply_options(job: Job, *, compile: bool, channels_last: bool) -> Job:
     return replace(job, loss=loss)
 
 
-def build_step(job: Job, settings: Settings, device: torch.device, *, channels_last: bool, fused: bool) -> TrainingStep:
+def build_step(
+    job: Job,
+    settings: Settings,
+    device: torch.device,
+    *,
+    channels_last: bool,
+    fused: bool,
+    prepare: Callable[[Any], Any] = lambda model: model,
+) -> TrainingStep:
     """A fresh model on the device, its optimizer, and the step that joins them."""
     model = job.model().to(device)
     if channels_last:
         model = model.to(memory_format=torch.channels_last)
+    model = prepare(model)
     optimizer = job.optimizer(model, settings.learning_rate) if job.optimizer else None
     if fused:
         _fuse(optimizer)

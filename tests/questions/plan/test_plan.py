@@ -83,7 +83,7 @@ def test_a_value_changed_by_hand_counts(tmp_path):
         (('goal = "time"', "goal = 3"), "line 4: goal is 3; it must be text in quotes"),
         (('goal = "time"', "num_workers = 2"), r"line 4: num_workers is no table. Write \[num_workers\] and"),
         (("[batch_size]", "[num_workers]\nvalue = 100000\n\n[batch_size]"), "num_workers is 100000; .* from 0 to"),
-        (("[batch_size]", "[num_devices]\nvalue = 8\n\n[batch_size]"), "num_devices is 8; .* several devices yet"),
+        (("[batch_size]", "[num_devices]\nvalue = 0\n\n[batch_size]"), "num_devices is 0; .* at least 1"),
         (("[batch_size]", '[schedule]\nvalue = "cosin"\n\n[batch_size]'), r"line 16: 'cosin' is no schedule"),
         (
             ("[batch_size]", '[environment]\nvalue = "LD_PRELOAD=x.so"\n\n[batch_size]'),

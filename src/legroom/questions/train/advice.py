@@ -84,7 +84,7 @@ def _seconds_to_target(request: Train, trained: Trained) -> float | None:
 
 
 def _notes(request: Train, trained: Trained) -> list[str]:
-    notes = []
+    notes = _update_notes(request)
     if trained.resumed_from == trained.num_steps:
         notes.append("The run had ended before; nothing was trained further")
     elif trained.resumed_from is not None:
@@ -103,6 +103,15 @@ def _notes(request: Train, trained: Trained) -> list[str]:
             "legroom loading finds what would feed it"
         )
     return notes
+
+
+def _update_notes(request: Train) -> list[str]:
+    """What an update is made of, where several devices share it."""
+    if not request.several:
+        return []
+    batch, passes, num = (int(request.settings[name]) for name in ("batch_size", "accumulation_steps", "num_devices"))
+    joined = "" if passes == 1 else f" in {passes} passes"
+    return [f"An update is of {batch * passes * num:,} samples: {batch * passes:,} on each of {num} devices{joined}"]
 
 
 def _best(request: Train, trained: Trained) -> str:

@@ -16,13 +16,15 @@ from legroom.plan_use import plan_for, settings_of, variables_of
 from legroom.questions.base import read_target
 from legroom.questions.train.advice import advise
 from legroom.questions.train.answer import TrainAnswer
+from legroom.questions.train.several import batch_of, refuse_unshared, several_devices
 from legroom.questions.train.until_target import check_until_target, prepare_until_target
 from legroom.session import Run, Session, keep, open_session
-from legroom.setting_rules import lacks_to_train
 from legroom.training.records import CHECKPOINT_NAME, Train
 from legroom.training.schedule_text import check_schedule
 
-NOT_WORDS = {"kind", "fresh", "anew", "settings", "target", "folder", "resume", "identity", "device", "variables"}
+NOT_WORDS = {
+    *("kind", "fresh", "anew", "settings", "target", "folder", "resume", "identity", "device", "variables", "several"),
+}
 """Fields of a Train that are made of other words."""
 RUN_WORDS = ("out", "resume", "timeout", "progress", "engine", "together")
 
@@ -50,6 +52,13 @@ def train(
     compile: bool = False,
     channels_last: bool = False,
     fused: bool = False,
+    effective_batch: int | None = None,
+    nodes: int = 1,
+    rendezvous: str = "",
+    restarts: int = 0,
+    sync_batch_norm: bool = False,
+    find_unused_parameters: bool = False,
+    shard: bool = False,
     run: Run | None = None,
     **named: Any,
 ) -> TrainAnswer:
@@ -65,6 +74,9 @@ def train(
     patience: evaluations without gain that end the run; watch: "loss" or "score"; tolerance: share it must gain by.
     checkpoint_seconds, checkpoint_steps: how often to save. tensorboard: write its files too.
     allocator: "expandable" or "default", on a GPU. compile, channels_last, fused: what makes steps faster.
+    num_devices, of the settings: devices of all `nodes` machines together, which meet at `rendezvous` ("host:port").
+    effective_batch: samples of an update, over all devices. restarts: how often to go on from the checkpoint after a
+    process has failed. sync_batch_norm, find_unused_parameters, shard: as torch has them.
     run: where files go, and whether to resume: Run(out=..., resume=True).
     """
     more: dict[str, Any] = {
@@ -93,6 +105,18 @@ def train(
     if planned and num_steps is None and "num_epochs" not in settings:
         more["num_steps"] = planned.value("num_steps")
     _check_settings(given)  # what is wrong is told before anything is started
+    more["several"] = several_devices(
+        run.host,
+        more["device"],
+        given,
+        run.timeout,
+        nodes=nodes,
+        rendezvous=rendezvous,
+        restarts=restarts,
+        sync_batch_norm=sync_batch_norm,
+        find_unused_parameters=find_unused_parameters,
+        shard=shard,
+    )
     more["target"] = read_target(target) if target else None
     if until_target:
         check_until_target(more)
@@ -100,7 +124,12 @@ def train(
     # One child is all there will be: a process to fork it from would only take memory.
     with open_session("train", address, run, environment, alone=True) as session:
         description = session.describe(run.seed)
-        chosen = asdict(Settings(**{**description.baseline, "seed": run.seed, **given}))
+        # A job may say that it runs on several devices; here it does so where asked to.
+        chosen = asdict(Settings(**{**description.baseline, "num_devices": 1, "seed": run.seed, **given}))
+        if effective_batch is not None:
+            chosen["batch_size"] = batch_of(effective_batch, chosen, given)
+        if more["several"]:
+            refuse_unshared(description)
         check_schedule(chosen["schedule"])
         if until_target:
             is_long = num_steps is not None or "num_epochs" in settings
@@ -136,8 +165,6 @@ def _check_words(settings: Mapping[str, Any], words: Mapping[str, Any]) -> None:
 
 def _check_settings(given: Mapping[str, Any]) -> None:
     check_schedule(Settings(**given).schedule)
-    if wanted := lacks_to_train("num_devices", given.get("num_devices", 1)):
-        raise UsageError(f"num_devices is {given['num_devices']}; it must be {wanted}")
 
 
 def _choose_environment(more: dict[str, Any], planned: Plan | None) -> Environment:

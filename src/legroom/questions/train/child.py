@@ -6,12 +6,15 @@ from collections.abc import Callable
 from types import FrameType
 
 from legroom.child.built_job import BuiltJob
+from legroom.questions.train.child_ranks import train_on_ranks
 from legroom.training.loop import Run
 from legroom.training.records import Train, Trained
 
 
 def train_job(request: Train, built: BuiltJob) -> Trained:
     """Train as the request says. A SIGTERM lets the run save, report and end; more of them break off what hangs."""
+    if request.several:
+        return train_on_ranks(request, built)
     built.forget_model()  # the run builds its own, from its own seed
     valid = built.valid.dataset if built.job.valid_data is not None else None
     interrupt = Interrupt()

@@ -50,6 +50,24 @@ def words(
     compile: Annotated[bool, typer.Option("--compile", help="Compile the loss with torch.compile.")] = False,
     channels_last: Annotated[bool, typer.Option("--channels-last", help="Lay images out channels last.")] = False,
     fused: Annotated[bool, typer.Option("--fused", help="Use the optimizer's fused form.")] = False,
+    devices: Annotated[int | None, typer.Option(min=1, help="Devices on this machine that share each update.")] = None,
+    effective_batch: Annotated[
+        int | None, typer.Option(min=1, help="Samples of an update over all devices, instead of --batch-size.")
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=1, help="Machines, each of which runs this command.")] = 1,
+    rendezvous: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where these machines meet.")] = "",
+    restarts: Annotated[
+        int, typer.Option(min=0, help="How often to go on from the checkpoint after a process has failed.")
+    ] = 0,
+    sync_batch_norm: Annotated[
+        bool, typer.Option("--sync-batch-norm", help="BatchNorm over the batches of all GPUs.")
+    ] = False,
+    find_unused_parameters: Annotated[
+        bool, typer.Option("--find-unused-parameters", help="Look at every update for parameters without gradient.")
+    ] = False,
+    shard: Annotated[
+        bool, typer.Option("--shard", help="Each device keeps a share of weights and optimizer alone (FSDP).")
+    ] = False,
 ) -> dict[str, Any]:
     """Train the job to its target, with its own settings or a plan's. Ctrl-C saves; --resume goes on."""
     if watch not in ("loss", "score"):
@@ -64,6 +82,7 @@ def words(
         "precision": precision,
         "num_workers": workers,
         "num_epochs": epochs,
+        "num_devices": None if devices is None and nodes == 1 else (devices or 1) * nodes,
     }
     return {
         "plan": plan,
@@ -83,4 +102,11 @@ def words(
         "compile": compile,
         "channels_last": channels_last,
         "fused": fused,
+        "effective_batch": effective_batch,
+        "nodes": nodes,
+        "rendezvous": rendezvous,
+        "restarts": restarts,
+        "sync_batch_norm": sync_batch_norm,
+        "find_unused_parameters": find_unused_parameters,
+        "shard": shard,
     }

@@ -26,6 +26,11 @@ def check_until_target(words: Mapping[str, Any]) -> None:
             "--patience ends a run that no longer gains, and one --until-target gains most while it cools down. "
             "Leave --patience out; --steps, --epochs and --seconds end such a run"
         )
+    if words["several"]:
+        raise UsageError(
+            "--until-target cools copies of the model down in one process, and this run has several. Leave it out, or "
+            "train with --devices 1"
+        )
 
 
 def prepare_until_target(

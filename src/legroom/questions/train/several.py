@@ -1,0 +1,90 @@
+"""What `legroom train` needs to know to train on several devices, checked before anything is started."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from legroom.errors import UsageError
+from legroom.host import Host
+from legroom.requests import JobDescription
+from legroom.training.records import Several
+
+PATIENCE = 0.7
+"""Share of --timeout that processes wait for one another: who hangs is named before the run is taken for a hung one."""
+
+
+def several_devices(
+    host: Host, device: str, settings: Mapping[str, Any], timeout: float, **words: Any
+) -> dict[str, Any]:
+    """The fields of `Several`, or nothing where one process trains; what cannot be is refused."""
+    total, nodes = int(settings.get("num_devices", 1)), words["nodes"]
+    _check_nodes(nodes, total, words["rendezvous"])
+    if total == 1:
+        _refuse_without_several(words)
+        return {}
+    num_local = total // nodes
+    _check_devices(host, device, num_local)
+    return asdict(Several(num_local=num_local, wait_seconds=PATIENCE * timeout, **words))
+
+
+def _check_nodes(nodes: Any, total: int, rendezvous: str) -> None:
+    if type(nodes) is not int or nodes < 1:
+        raise UsageError(f"--nodes is {nodes!r}; it must be a whole number of at least 1")
+    if total % nodes:
+        raise UsageError(f"{total} devices cannot be shared out evenly to {nodes} machines. Name a multiple of {nodes}")
+    if nodes > 1:
+        host, _, port = rendezvous.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 2**16:
+            raise UsageError(
+                f"--rendezvous is {rendezvous!r}; {nodes} machines need one host:port to meet at, as in "
+                "--rendezvous node1:29500, the same on all, its host one of them"
+            )
+    elif rendezvous:
+        raise UsageError("--rendezvous is where several machines meet. Say how many with --nodes")
+
+
+def _refuse_without_several(words: Mapping[str, Any]) -> None:
+    for name in ("restarts", "sync_batch_norm", "find_unused_parameters", "shard"):
+        if words[name]:
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} is for runs on several devices. Add --devices 2 or more, or leave it out")
+
+
+def _check_devices(host: Host, device: str, num_local: int) -> None:
+    if device == "cuda" and num_local > len(host.gpus):
+        raise UsageError(
+            f"{num_local} GPUs were asked for, and {len(host.gpus)} can be seen here. Use --devices {len(host.gpus)}, "
+            "or look at CUDA_VISIBLE_DEVICES"
+        )
+    if device == "cpu" and num_local > host.limits.num_cores:
+        raise UsageError(
+            f"{num_local} processes were asked for, and this host gives {host.limits.num_cores} cores "
+            f"({host.limits.cores_because}): they would only take them from one another. "
+            f"Use --devices {host.limits.num_cores} or less"
+        )
+
+
+def refuse_unshared(description: JobDescription) -> None:
+    """Refuse a job whose updates legroom cannot share out."""
+    if description.own_step:
+        raise UsageError(
+            "This job has its own step, so legroom cannot average its gradients over devices. Give it a loss and an "
+            "optimizer, or train it with --devices 1"
+        )
+
+
+def batch_of(effective: Any, settings: Mapping[str, Any], given: Mapping[str, Any]) -> int:
+    """The batch of each device that makes an update of so many samples."""
+    if type(effective) is not int or effective < 1:
+        raise UsageError(f"--effective-batch is {effective!r}; it must be a whole number of at least 1")
+    if "batch_size" in given:
+        raise UsageError("--effective-batch and --batch-size both say how large a batch is; give one")
+    passes, devices = int(settings["accumulation_steps"]), int(settings["num_devices"])
+    if effective % (passes * devices):
+        below = effective // (passes * devices) * passes * devices
+        raise UsageError(
+            f"An update of {effective:,} samples cannot be shared out evenly: {devices} devices with {passes} "
+            f"pass{'es' if passes > 1 else ''} each need a multiple of {passes * devices}, such as "
+            f"{below or passes * devices:,}"
+        )
+    return effective // (passes * devices)

@@ -1,0 +1,97 @@
+"""Two processes train as one would at the same update size: the same order, weights and evaluations."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from legroom.child.ranks import run_ranks
+from legroom.job_address import JobAddress
+
+JOBS = Path(__file__).parents[1] / "jobs"
+
+
+def settings(batch_size, rate=0.1, **more):
+    return {"batch_size": batch_size, "learning_rate": rate, **more}
+
+
+# Each with the batch of one process; two take half of it.
+EQUAL = {
+    "float64": ({"job": "double", "settings": settings(32), "num_steps": 50}, 1e-5),
+    "float32": ({"job": "plain", "settings": settings(32), "num_steps": 50}, 1e-4),
+    "accumulated": (
+        {"job": "plain", "settings": settings(32, accumulation_steps=3, clip_norm=0.1), "num_steps": 12},
+        1e-4,
+    ),
+    # Rows hold unequal numbers of tokens, so ranks weigh unequally.
+    "token_counts": (
+        {"job": "token_counts", "settings": settings(12, accumulation_steps=2), "num_steps": 20},
+        1e-4,
+    ),
+    # A stream is shared out block by block, to training and to evaluation; 400 samples are no multiple of both batches.
+    "iterable": ({"job": "iterable", "settings": settings(24, 1e-2), "num_steps": 30}, 1e-4),
+}
+REFUSED = {
+    "unused": (
+        {"job": "unused", "settings": settings(32), "num_steps": 3},
+        r"JobRaised: The parameters 0.spare.weight, 0.spare.bias got no gradient .*find_unused_parameters=True",
+    ),
+    "unequal": (
+        {"job": "plain", "settings": settings(32), "num_steps": 3, "unequal": True},
+        "JobRaised: The training data has 100, 99 samples on ranks 0 to 1",
+    ),
+    "carried state": (
+        {"job": "carried_state", "settings": settings(10), "num_steps": 3},
+        "UsageError: This job's loader says which batch is the `first`",
+    ),
+    "few": (
+        {"job": "token_counts", "settings": settings(240), "num_steps": 3},
+        "UsageError: The training data has 200 samples, fewer than a batch of 120 on each of 2 devices. Use a .* 100",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def of_two():
+    """What two ranks came to, by the name of the case."""
+    cases = {name: case for name, (case, _) in (EQUAL | REFUSED).items()}
+    cases["dealt"] = {"job": "dealt", "settings": settings(24), "num_steps": 30}
+    halves = [
+        {**case, "settings": {**case["settings"], "batch_size": case["settings"]["batch_size"] // 2}}
+        for case in cases.values()
+    ]
+    before, os.environ["PYTHONPATH"] = os.environ.get("PYTHONPATH"), os.pathsep.join([str(JOBS), *sys.path])
+    try:
+        found = run_ranks(JobAddress(text=""), "on_ranks:train_cases", {"cases": halves}, num_ranks=2, seconds=120)
+    finally:
+        del os.environ["PYTHONPATH"]
+        os.environ |= {} if before is None else {"PYTHONPATH": before}
+    assert found[0] == found[1]
+    return dict(zip(cases, found[0], strict=True))
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_two_ranks_make_the_updates_of_one_at_the_same_update_size(of_two, name, monkeypatch):
+    monkeypatch.syspath_prepend(JOBS)
+    import on_ranks
+
+    case, tolerance = EQUAL[name]
+    alone, together = on_ranks.train_case(case), of_two[name]
+    assert together["losses"] == pytest.approx(alone["losses"], rel=tolerance)
+    assert together["num_samples"] == alone["num_samples"]
+    losses, own_losses = ([loss for loss, _ in each["evaluations"]] for each in (together, alone))
+    assert losses == pytest.approx(own_losses, rel=tolerance)
+    assert [score for _, score in together["evaluations"]] == [score for _, score in alone["evaluations"]]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_ranks_cannot_do_is_refused_in_a_sentence_and_hangs_none(of_two, name):
+    assert re.search(REFUSED[name][1], of_two[name])
+
+
+def test_batches_of_a_jobs_own_loader_are_dealt_out_without_waiting_for_a_rank_that_has_none(of_two):
+    # 200 samples in batches of 12 are 17: the first rank has one more, which is left out.
+    assert len(of_two["dealt"]["losses"]) == 30
+    assert of_two["dealt"]["losses"][-1] < of_two["dealt"]["losses"][0]

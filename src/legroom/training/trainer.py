@@ -59,6 +59,8 @@ class Trainer:
         """When it began with that; of an evaluation, its last batch."""
         self._groups: Iterator[list[Batch]] | None = None
         """Of the epoch that has begun."""
+        self.regroup: Callable[[int, list[Batch]], list[Batch]] | None = None
+        """Says, by an update's number, how its batches are passed; None: as they come."""
 
     def next_update(self) -> torch.Tensor | None:
         """Make an update; its loss, still on the device. None where the epoch has no more batches: then end it."""
@@ -71,7 +73,7 @@ class Trainer:
         if group is None:
             return None
         self.rates.before_update(at.step)
-        loss = self.update(group)
+        loss = self.update(group if self.regroup is None else self.regroup(at.step, group))
         self.doing, self.since = "recording", (now := clock())
         at.step += 1
         at.position += len(group)
@@ -153,6 +155,7 @@ class Trainer:
         Where the order is ours, it goes on with the samples that come next; other data it reads from their beginning.
         """
         other = copy.copy(self)
+        other.regroup = None
         other.settings = replace(self.settings, batch_size=batch_size, accumulation_steps=accumulation_steps)
         other.feed = Feed(self.job, self.data, other.settings, self.device)
         other.rates = ScheduledRates(self.optimizer, self.base_rates, schedule)

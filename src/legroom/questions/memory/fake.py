@@ -53,6 +53,8 @@ class FakeMemory:
     largest_loader_batch: int | None = None
     """The most samples that the job's own loader gives; None: it has no loader of its own."""
     own_step: bool = False
+    has_score: bool = False
+    has_valid: bool = True
     baseline: Settings = field(default_factory=Settings)
     """The job's own settings."""
     seed: int = 0
@@ -170,7 +172,8 @@ class FakeMemory:
             own_step=self.own_step,
             own_loader=self.largest_loader_batch is not None,
             widest_batch=self.largest_loader_batch,
-            has_score=False,
+            has_score=self.has_score,
+            has_valid=self.has_valid,
             baseline=asdict(self.baseline),
             torch_version="planted",
         )

@@ -3,84 +3,129 @@
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from legroom.errors import NothingMeasured
 from legroom.laws.steps import StepsLaw
 from legroom.logbook import Records
 from legroom.questions.base import Recommendation
+from legroom.questions.rate import greedy, range_test, transfer
 from legroom.questions.rate.answer import RateAnswer
-from legroom.questions.rate.critical import critical_batch
+from legroom.questions.rate.critical import better_power, critical_batch, guess_by_noise
+from legroom.questions.rate.curves import fit_curves, steps_by_decay
 from legroom.questions.rate.evidence import Evidence, Trunk, gather
+from legroom.questions.rate.growing import COOLDOWN, warmup_steps
 from legroom.questions.rate.records import RateQuestion
-from legroom.questions.rate.search import COOLDOWN, behind, warmup_steps, winner
+from legroom.questions.rate.search import winner
+from legroom.questions.rate.target import least_value
+from legroom.questions.rate.width import plausible_rates, sensitivity
 
-HARDLY = 1.15
-"""Times the fewest updates, within which a rate is as good."""
-LEAST_SPREAD = 1.3
-"""The plausible range is never told narrower than by this factor to both sides: rates were tried a factor 3 apart."""
 WIDEST_TOLD = 16.0
 """Ends of a range further apart than this factor are no knowledge: no number is told between them."""
 RULES = {"sgd": "linear", "adam": "sqrt"}
+OTHERS = {"range": range_test.advise, "greedy": greedy.advise}
 
 
 def advise(records: Records, question: RateQuestion) -> RateAnswer:
     """The answer that the entries hold."""
+    if question.method in OTHERS:
+        return OTHERS[question.method](records, question)
+    if question.method == "transfer":
+        known = question.at_known()
+        return transfer.advise(records, question, _by_trunks(records, known), gather(records.entries, known))
+    return _by_trunks(records, question)
+
+
+def _by_trunks(records: Records, question: RateQuestion) -> RateAnswer:
+    """What trunks and branches at one batch size say."""
     evidence = gather(records.entries, question)
-    first = evidence.of_seed(int(question.settings["seed"]))
+    first = evidence.of_seed(question.seed)
     best = winner(first, question)
     if best is None or best.last is None:
         raise NothingMeasured(_all_diverged(evidence))
+    _refuse_nothing(evidence, question)
     steps = _steps_by_seed(evidence, best, question.wanted)
     middle = statistics.median(steps)
     num_steps = round(middle) if math.isfinite(middle) else best.last.num_steps
-    critical, critical_range = critical_batch(evidence, best)
-    unknown = _unknown_batch(critical_range)
-    critical = None if unknown else critical
     size, description = best.batch_size, records.description()
     cooldown = round(num_steps * COOLDOWN / (1 + COOLDOWN))
     schedule = f"stable:cooldown={cooldown / num_steps:.3g}"
-    law = (
-        None
-        if critical is None
-        else StepsLaw(least_steps=num_steps / (1 + critical / size), critical_batch_size=critical)
-    )
-    low, high = plausible_rates(first, best)
-    found = {"learning_rate": best.learning_rate, "schedule": schedule, "warmup_steps": warmup_steps(question)}
-    return RateAnswer(
+    span = plausible_rates(first, best)
+    warmup = min(warmup_steps(question), num_steps - cooldown)
+    found = {"learning_rate": best.learning_rate, "schedule": schedule, "warmup_steps": warmup}
+    power = better_power(evidence, best)
+    answer = RateAnswer(
         job=records.head.job,
         machine=records.head.machine,
         seconds=records.seconds(),
-        notes=[*records.notes, *description.notes, *_notes(question, best, steps)],
-        not_measured=unknown,
-        recommendations=[_recommend(best.learning_rate, (low, high), middle, question)],
+        notes=[*records.notes, *description.notes, *_notes(question, best, steps, evidence)],
+        recommendations=[_recommend(best.learning_rate, span, middle, question)],
         device=question.device,
         method=question.method,
         batch_size=size,
         learning_rate=best.learning_rate,
-        range=(low, high),
-        warmup_steps=warmup_steps(question),
+        range=span,
+        warmup_steps=warmup,
         cooldown_steps=cooldown,
         schedule=schedule,
         num_steps=num_steps,
         steps_range=(_known(min(steps)), _known(max(steps))),
         num_epochs=num_steps * size / max(1, description.num_samples or 1),
-        target={"name": question.target_name, "value": question.target, "from": question.target_from},
+        target=target_of(question),
         reached=math.isfinite(middle),
         best_value=question.signed(min(trunk.best for trunk in first)),
         sensitivity=sensitivity(first, best),
-        rule=RULES[question.optimizer],
-        critical_batch_size=critical,
-        critical_range=critical_range,
-        law={} if law is None else {"least_steps": law.least_steps, "critical_batch_size": law.critical_batch_size},
+        rule=RULES[question.optimizer] if power is None else "linear" if power == 1 else "sqrt",
+        rule_from="optimizer" if power is None else "branches",
+        critical_batch_size=None,
+        critical_range=None,
+        law={},
         num_trials=len(evidence.trunks),
         num_samples=evidence.num_samples,
         baseline_steps=question.own_steps,
         baseline_seconds=question.baseline_seconds,
         step_seconds=evidence.update_seconds,
-        curves=[_curve(trunk, question) for trunk in evidence.trunks],
+        extrapolated_steps=None if math.isfinite(middle) else extrapolate(best, question),
+        curves=[curve_of(trunk, question) for trunk in evidence.trunks],
         settings={**question.settings, **found},
         baseline=dict(description.baseline),
+    )
+    return _with_critical(answer, evidence, best)
+
+
+def target_of(question: RateQuestion) -> dict[str, Any]:
+    """The target in the words of an answer."""
+    return {
+        "name": question.target_name,
+        "value": question.target,
+        "from": question.target_from,
+        "range": question.target_range,
+    }
+
+
+def _with_critical(answer: RateAnswer, evidence: Evidence, best: Trunk) -> RateAnswer:
+    """The answer with the critical batch size by branches, or by noise where these leave it open."""
+    noise = guess_by_noise(evidence, best)
+    if noise is not None:
+        answer = replace(answer, noise_scale=noise.batch_size, noise_range=(noise.range[0], _known(noise.range[1])))
+    found = critical_batch(evidence, best)
+    unknown = _unknown_batch(found.range, is_beyond=found.is_beyond)
+    if not unknown:
+        assert found.value is not None
+        law = StepsLaw(
+            least_steps=answer.num_steps / (1 + found.value / best.batch_size), critical_batch_size=found.value
+        )
+        words = {"least_steps": law.least_steps, "critical_batch_size": law.critical_batch_size}
+        return replace(
+            answer,
+            critical_batch_size=found.value,
+            critical_range=found.range,
+            critical_from="branches",
+            law=words,
+        )
+    return replace(
+        answer, critical_range=None if found.is_beyond else found.range, not_measured=[*answer.not_measured, *unknown]
     )
 
 
@@ -93,53 +138,79 @@ def _steps_by_seed(evidence: Evidence, best: Trunk, wanted: float) -> list[float
     return [math.inf if (steps := trunk.steps_to(wanted)) is None else steps for trunk in same if trunk.points]
 
 
-def plausible_rates(trunks: Sequence[Trunk], best: Trunk) -> tuple[float, float]:
-    """Rates around the best that need hardly more updates, by the parabola through those tried."""
-    curve = parabola(trunks, best)
-    if curve is None:
-        return best.learning_rate / LEAST_SPREAD**2, best.learning_rate * LEAST_SPREAD**2
-    width = max(LEAST_SPREAD, math.exp(math.sqrt(math.log(HARDLY) / curve)))
-    return best.learning_rate / width, best.learning_rate * width
+def extrapolate(best: Trunk, question: RateQuestion) -> tuple[float, float | None] | None:
+    """Updates to the target by curves through the best trunk's runs; None where none of them gets there."""
+    steps, values = [point.num_steps for point in best.points], [point.value for point in best.points]
+    least, last = least_value(values, question), best.points[-1].num_steps
+    found = [curve.steps(question.wanted) for curve in fit_curves(steps, values, least=least)]
+    found.append(steps_by_decay(steps, values, question.wanted, least=least))
+    ahead = sorted(max(each, last) for each in found)
+    return (ahead[0], _known(ahead[-1])) if ahead and math.isfinite(ahead[0]) else None
 
 
-def parabola(trunks: Sequence[Trunk], best: Trunk) -> float | None:
-    """How steeply ln updates rises with the square of ln rate's distance from the best; None where nobody can tell."""
-    far = [
-        (math.log(trunk.learning_rate / best.learning_rate), behind(trunk.points[-1], best))
-        for trunk in trunks
-        if trunk is not best
-    ]
-    known = [(math.log(max(times, 1.0)), x * x) for x, times in far if math.isfinite(times) and times > 1]
-    slope = [rise / square for rise, square in known if square > 0]
-    return statistics.median(slope) if slope and statistics.median(slope) > 0 else None
+def _refuse_nothing(evidence: Evidence, question: RateQuestion) -> None:
+    """Refuse a score that is no number, and a loss that never moved: no rate can be told from them."""
+    points = [point for trunk in evidence.trunks for point in trunk.points]
+    if not any(math.isfinite(point.value) for point in points):
+        raise NothingMeasured(
+            f"The {question.target_name} was no number in all {len(points)} evaluations. "
+            "Mend it, or judge by the loss, as in --target loss=0.1"
+        )
+    if not evidence.left_chance:
+        rates = [trunk.learning_rate for trunk in evidence.trunks]
+        first = evidence.start.loss if evidence.start is not None else None
+        raise NothingMeasured(
+            f"The loss did not leave chance: {first:.4g} on validation data before the first update, "
+            f"{min(point.loss for point in points):.4g} at best after up to {max(p.num_steps for p in points):,} "
+            f"updates at rates from {min(rates):.3g} to {max(rates):.3g}. Are labels shuffled, or weights frozen? "
+            "If not, raise --budget"
+        )
 
 
-def sensitivity(trunks: Sequence[Trunk], best: Trunk) -> dict[str, float]:
-    """Updates at half and at twice the rate, as multiples."""
-    curve = parabola(trunks, best)
-    return {} if curve is None else dict.fromkeys(("half", "twice"), math.exp(curve * math.log(2) ** 2))
-
-
-def _notes(question: RateQuestion, best: Trunk, steps: Sequence[float]) -> list[str]:
+def _notes(question: RateQuestion, best: Trunk, steps: Sequence[float], evidence: Evidence) -> list[str]:
     notes, target = [], f"{question.target_name} {question.target:.4g}"
     num_missed = sum(not math.isfinite(each) for each in steps)
     if num_missed > len(steps) / 2:
         notes.append(
             f"{num_missed} of {len(steps)} seeds did not reach {target}; the best that this rate gave is "
-            f"{question.signed(best.best):.4g}. Raise --budget, or name a target that the job can reach"
+            f"{question.signed(best.best):.4g}. {_would_take(best, question, evidence)}"
         )
     elif num_missed:
         notes.append(f"{num_missed} of {len(steps)} seeds did not reach {target}")
-    if question.target_from == "forecast":
-        notes.append(f"{target} is a forecast of what the job's own settings reach, from the beginning of their run")
+    if question.target_from == "forecast" and question.target_range is not None:
+        low, high = question.target_range
+        notes.append(
+            f"{target} is a forecast ({low:.4g} to {high:.4g}) of what the job's own settings reach, "
+            "from the beginning of their run"
+        )
+    if question.target_from == "begun":
+        notes.append(
+            f"{target} is what the job's own settings had reached when a quarter of the budget was over; they go on "
+            "longer. Name a --target, or raise --budget"
+        )
+    if len(steps) < question.num_seeds:
+        notes.append(f"The budget lasted for {len(steps)} of {question.num_seeds} seeds")
     return notes
 
 
-def _unknown_batch(span: tuple[float, float] | None) -> list[str]:
+def _would_take(best: Trunk, question: RateQuestion, evidence: Evidence) -> str:
+    """What the target would take, by the shape of the best curve."""
+    span = extrapolate(best, question)
+    if span is None:
+        return "By the shape of its curve it would not get there however long; name a target that the job can reach"
+    low, high = span
+    seconds = f", {low * evidence.update_seconds:,.0f} s of training or more" if evidence.update_seconds else ""
+    until = "no one knows how many more" if high is None else f"{high:,.0f}"
+    return f"By the shape of its curve the target takes {low:,.0f} to {until} updates{seconds}; raise --budget"
+
+
+def _unknown_batch(span: tuple[float, float] | None, *, is_beyond: bool) -> list[str]:
     """A sentence where the branches do not tell the critical batch size."""
     if span is None:
-        return ["the critical batch size: no branch at another batch was run"]
+        return ["the critical batch size: no branch at another batch could be compared"]
     low, high = span
+    if is_beyond:
+        return ["the critical batch size: branches at other batches lost nothing, or noise hides what they lost"]
     told = f"the critical batch size: its branches leave it between {low:,.3g} and {high:,.0f}"
     return [told] if high > WIDEST_TOLD * low else []
 
@@ -151,13 +222,15 @@ def _recommend(rate: float, span: tuple[float, float], middle: float, question: 
     return Recommendation(name="learning_rate", value=rate, range=span, because=because, evidence=["grown"])
 
 
-def _curve(trunk: Trunk, question: RateQuestion) -> dict[str, Any]:
+def curve_of(trunk: Trunk, question: RateQuestion, name: str = "") -> dict[str, Any]:
+    """A trunk as an answer shows it."""
     return {
+        "name": name,
         "learning_rate": trunk.learning_rate,
         "batch_size": trunk.batch_size,
         "seed": trunk.seed,
         "num_steps": [point.num_steps for point in trunk.points],
-        "value": [question.signed(point.value) for point in trunk.points],
+        "value": [_known(question.signed(point.value)) for point in trunk.points],
         "diverged_at": trunk.diverged_at,
     }
 
@@ -167,4 +240,9 @@ def _all_diverged(evidence: Evidence) -> str:
     if not rates:
         return "The budget did not last for a single trial. Raise --budget"
     span = f"from {min(rates):.3g} to {max(rates):.3g}"
-    return f"Every trial diverged, at rates {span}. Warm up longer, or clip the gradient's norm"
+    ramped = [ramp.rates[-2] for ramp in evidence.ramps if len(ramp.rates) > 1]
+    stood = f"; a ramp of single updates stood rates up to {min(ramped):.3g}" if ramped else ""
+    return (
+        f"Every trial diverged, at rates {span}{stood}. No rate was found that did not: "
+        "warm up longer, clip the gradient's norm, or look for values that are no numbers"
+    )

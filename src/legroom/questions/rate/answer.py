@@ -25,16 +25,24 @@ class RateAnswer(Answer):
     """Over the seeds; None where one did not reach the target."""
     num_epochs: float
     target: dict[str, Any]
-    """`name`, `value`, and where it comes from: `given`, `measured` by the job's own settings, or `forecast`."""
+    """`name`, `value`, its `range`, and `from` where: `given`, `measured` by the job's own settings, `forecast`,
+    `begun` where their run hardly was, or `reached` by a method that aims at none."""
     reached: bool
     best_value: float | None
     """The best score or loss seen."""
     sensitivity: dict[str, float]
     """Updates at half and at twice the rate, as multiples of those at the rate."""
     rule: str
-    """How the rate moves with the batch."""
+    """How the rate moves with the batch: `linear` or `sqrt`, levelling off beyond the critical batch size."""
+    rule_from: str = "optimizer"
+    """`branches` where they tell the rule; `optimizer` where it is the usual one for its kind."""
     critical_batch_size: float | None
     critical_range: tuple[float, float] | None
+    critical_from: str | None = None
+    """`branches`, or `noise` of the gradients where no branch tells."""
+    noise_scale: float | None = None
+    """The free first guess of the critical batch size, from gradients of the trunks themselves."""
+    noise_range: tuple[float, float | None] | None = None
     law: dict[str, Any]
     num_trials: int
     num_samples: int
@@ -45,7 +53,11 @@ class RateAnswer(Answer):
     """Training by the job's own settings until the target was first met, evaluations left out; None where not run."""
     step_seconds: float | None = None
     """Of one update at this batch size, evaluations left out."""
+    extrapolated_steps: tuple[float, float | None] | None = None
+    """Updates to a target that was not reached, by the shape of the best curve; None for what it never reaches."""
     curves: list[dict[str, Any]] = field(default_factory=list)
-    """Of each trunk: rate, seed, updates and value of runs that end there."""
+    """Of each trunk: name, rate, seed, updates and value of runs that end there."""
+    trials: list[dict[str, Any]] = field(default_factory=list)
+    """What else was compared, in words of the method: sizes and rates of `greedy`, rules of `transfer`."""
     settings: dict[str, Any]
     baseline: dict[str, Any]

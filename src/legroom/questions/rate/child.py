@@ -3,16 +3,35 @@
 import hashlib
 import json
 import math
+import threading
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from legroom.child.built_job import BuiltJob
 from legroom.clock import monotonic
-from legroom.questions.rate.records import BranchBatch, Grown, GrowTrunk, LearnRequest, RampRate, RateRamp, Shape
+from legroom.job import Job
+from legroom.questions.rate.records import (
+    BranchBatch,
+    Grown,
+    GrowTrunk,
+    LearnRequest,
+    RampRate,
+    RateRamp,
+    RunTrial,
+    Shape,
+    Trial,
+    update_size,
+)
 from legroom.training.branches import Trunk
+from legroom.training.loop import Run
+from legroom.training.metrics import read_utilisation
+from legroom.training.noise import NoiseMeter
+from legroom.training.optimizers.lamb import Lamb
+from legroom.training.optimizers.lars import Lars
 from legroom.training.records import Train
 from legroom.training.rng import restore_rng, rng_state
 
@@ -28,6 +47,7 @@ class HeldTrunk:
     """A trunk, and how far it is."""
 
     trunk: Trunk
+    meter: NoiseMeter
     step: int = 0
     diverged: bool = False
     rng: Mapping[str, Any] | None = None
@@ -47,7 +67,7 @@ def ramp_rate(request: RampRate, built: BuiltJob) -> RateRamp:
         rates=rates[: len(losses)],
         losses=[loss if math.isfinite(loss) else 1e30 for loss in losses],
         diverged=_blows_up(losses),
-        num_samples=len(losses) * _update_size(request.settings),
+        num_samples=len(losses) * update_size(request.settings),
         seconds=monotonic() - started,
         steps_per_epoch=trunk.trainer.feed.steps_per_epoch,
     )
@@ -74,8 +94,64 @@ def branch_batch(request: BranchBatch, built: BuiltJob) -> Grown:
         request.from_step,
         num_steps=request.num_steps,
         schedule=lambda step: request.learning_rate / own * cool(step),
-        batch_size=request.batch_size,
+        passes=(request.batch_size, request.accumulation_steps),
     )
+
+
+def run_trial(request: RunTrial, built: BuiltJob) -> Trial:
+    """A whole run. It dies with an interrupt: what it would save is no answer."""
+    built.forget_model()
+    train = Train(
+        device=request.device,
+        settings=request.settings,
+        evaluate_steps=request.evaluate_steps,
+        max_seconds=request.max_seconds,
+        patience=request.patience,
+        watch=request.watch,
+    )
+    data, job = _part(built.train.dataset, request.fraction), with_solver(built.job, request)
+    with Busyness(request.device) as busy:
+        run = Run(job, train, data, built.valid.dataset, beat=built.beat).go()
+    return Trial(
+        stopped_because=run.stopped_because,
+        num_steps=run.num_steps,
+        num_samples=run.num_samples,
+        seconds=run.seconds,
+        samples_per_second=run.samples_per_second,
+        evaluations=run.evaluations,
+        utilisation=busy.share,
+    )
+
+
+class Busyness:
+    """How busy the device is meanwhile: readings of a GPU ten times a second; of a CPU its seconds in this process."""
+
+    def __init__(self, device: str) -> None:
+        self.device = torch.device(device)
+        self.share: float | None = None
+        self._readings: list[float] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def __enter__(self) -> "Busyness":
+        self._since, self._before = monotonic(), time.process_time()
+        if self.device.type == "cuda":
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        if self.device.type == "cuda":
+            self._thread.join()
+            self.share = sum(self._readings) / len(self._readings) if self._readings else None
+        else:
+            wall = (monotonic() - self._since) * torch.get_num_threads()
+            self.share = min(1.0, (time.process_time() - self._before) / wall) if wall else None
+
+    def _read(self) -> None:
+        while not self._over.wait(0.1):
+            if (share := read_utilisation(self.device)) is not None:
+                self._readings.append(share)
 
 
 def cooling(constant_steps: int, cooldown_steps: int, shape: Shape) -> Callable[[int], float]:
@@ -99,15 +175,19 @@ def _leave(
     *,
     num_steps: int,
     schedule: Callable[[int], float],
-    batch_size: int | None = None,
+    passes: tuple[int, int] | None = None,
 ) -> Grown:
     """Grow the trunk where it has to be, run the branch, and say what both came to."""
-    started, own = monotonic(), _update_size(request.settings)
-    size = own if batch_size is None else batch_size
+    started, own = monotonic(), update_size(request.settings)
+    batch_size, accumulation_steps = passes or (None, None)
+    size = own if passes is None else passes[0] * passes[1]
     held, train_loss, grown, spent = _grow(request, built, to_step)
     if held.diverged:
         return Grown(diverged=True, num_steps=to_step, paid_samples=grown * own, seconds=monotonic() - started)
-    (found,) = held.trunk.branch(schedule=schedule, num_steps=num_steps, batch_size=batch_size)
+    small, big = held.meter.take()
+    (found,) = held.trunk.branch(
+        schedule=schedule, num_steps=num_steps, batch_size=batch_size, accumulation_steps=accumulation_steps
+    )
     diverged = found.train_loss is not None and not math.isfinite(found.train_loss)
     return Grown(
         diverged=diverged,
@@ -120,6 +200,9 @@ def _leave(
         seconds=monotonic() - started,
         grown_steps=grown,
         grown_seconds=spent,
+        noise_sizes=held.meter.sizes if small else None,
+        small_squares=small,
+        big_squares=big,
     )
 
 
@@ -149,7 +232,9 @@ def _held(request: LearnRequest[Any], built: BuiltJob, to_step: int) -> HeldTrun
     if held is None or held.step > to_step:
         if held is not None:
             held.trunk.close()
-        held = HeldTrunk(_new_trunk(request, built))
+        trunk = _new_trunk(request, built)
+        warm = int(request.settings["warmup_steps"])
+        held = HeldTrunk(trunk, NoiseMeter(trunk.trainer, first_step=warm))
     trunks[name] = held  # the last in the dictionary is the last used
     while len(trunks) > MOST_HELD:
         trunks.pop(next(iter(trunks))).trunk.close()
@@ -159,7 +244,35 @@ def _held(request: LearnRequest[Any], built: BuiltJob, to_step: int) -> HeldTrun
 def _new_trunk(request: LearnRequest[Any], built: BuiltJob) -> Trunk:
     built.forget_model()
     train = Train(device=request.device, settings=request.settings)
-    return Trunk(built.job, train, _part(built.train.dataset, request.fraction), built.valid.dataset, beat=built.beat)
+    job = with_solver(built.job, request)
+    return Trunk(job, train, _part(built.train.dataset, request.fraction), built.valid.dataset, beat=built.beat)
+
+
+def with_solver(job: Job, request: LearnRequest[Any]) -> Job:
+    """The job with another optimizer over the same groups, or with other betas, where the request says so."""
+    make = job.optimizer
+    assert make is not None, "a job with its own step is refused before it comes here"
+
+    def optimizer(model: Any, rate: float) -> Any:
+        made = make(model, rate)
+        for group in made.param_groups:
+            group.update({} if request.betas is None else {"betas": tuple(request.betas), "eps": request.eps})
+        return made if request.solver == "own" else _another(request.solver, made)
+
+    return job if request.solver == "own" and request.betas is None else replace(job, optimizer=optimizer)
+
+
+def _another(solver: str, made: Any) -> Any:
+    """LARS or LAMB over the groups of an optimizer, with their rates and weight decay; vectors keep a plain step."""
+    decay = [float(group.get("weight_decay", 0.0)) for group in made.param_groups]
+    groups = [
+        {"params": params, "lr": group["lr"], "weight_decay": weight_decay, "adapt": adapt}
+        for group, weight_decay in zip(made.param_groups, decay, strict=True)
+        for adapt in (True, False)
+        if (params := [each for each in group["params"] if (each.dim() > 1) is adapt])
+    ]
+    rate = float(made.param_groups[0]["lr"])
+    return Lamb(groups, rate) if solver == "lamb" else Lars(groups, rate, eta=1.0)
 
 
 def _part(dataset: Any, fraction: float) -> Any:
@@ -171,12 +284,9 @@ def _part(dataset: Any, fraction: float) -> Any:
 
 
 def _name(request: LearnRequest[Any]) -> str:
-    words = json.dumps([dict(request.settings), request.fraction, request.device], sort_keys=True)
+    solver = [request.solver, request.betas, request.eps]
+    words = json.dumps([dict(request.settings), request.fraction, request.device, *solver], sort_keys=True)
     return hashlib.sha256(words.encode()).hexdigest()[:16]
-
-
-def _update_size(settings: Any) -> int:
-    return int(settings["batch_size"]) * int(settings.get("accumulation_steps", 1))
 
 
 def _blows_up(losses: list[float]) -> bool:

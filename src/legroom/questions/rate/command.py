@@ -7,8 +7,6 @@ import typer
 from legroom.cli import options
 from legroom.units import parse_seconds
 
-SHARED = options.OF_JOBS
-
 
 def words(
     batch_size: Annotated[int | None, typer.Option(help="Samples of an update. (default: the job's own)")] = None,
@@ -16,12 +14,28 @@ def words(
         str,
         typer.Option(metavar="NAME=VALUE", help="score=0.97, loss=1.5, or same: what the job's own settings reach."),
     ] = "same",
-    method: Annotated[str, typer.Option(help="auto.")] = "auto",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="auto; range: a ramp of the rate; greedy: decades, then multiples; transfer: from another batch size."
+        ),
+    ] = "auto",
+    rule: Annotated[str, typer.Option(help="Of transfer: measured, linear, sqrt, legw or adam.")] = "measured",
+    compare_rules: Annotated[
+        bool, typer.Option("--compare-rules", help="Of transfer: run all rules, LARS and LAMB side by side.")
+    ] = False,
+    from_batch: Annotated[
+        int | None, typer.Option(help="Of transfer: the batch whose rate is known. (default: the job's own)")
+    ] = None,
+    from_rate: Annotated[
+        float | None, typer.Option(help="Of transfer: the rate known to be good there. (default: the job's own)")
+    ] = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time the search may take, such as 2min.")] = "2min",
-    seeds: Annotated[int, typer.Option(help="Runs that the winner is confirmed on.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Runs that the winner is confirmed on; ramps of range.")] = 3,
     fraction: Annotated[float, typer.Option(help="Share of the training data to search on.")] = 1.0,
     precision: options.Precision = None,
 ) -> dict[str, Any]:
     """Which learning rate, and how many updates to the target?"""
     named = {"batch_size": batch_size, "target": target, "method": method, "budget": parse_seconds(budget)}
-    return {**named, "seeds": seeds, "fraction": fraction, "precision": precision}
+    carried = {"rule": rule, "compare_rules": compare_rules, "from_batch": from_batch, "from_rate": from_rate}
+    return {**named, **carried, "seeds": seeds, "fraction": fraction, "precision": precision}

@@ -4,11 +4,21 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from legroom.laws.noise_scale import GradientSquares
 from legroom.logbook import Entry
-from legroom.questions.rate.records import BranchBatch, Grown, GrowTrunk, RampRate, RateQuestion, RateRamp
+from legroom.questions.rate.ramps import diverging_rate as diverging_rate
+from legroom.questions.rate.records import (
+    BranchBatch,
+    Grown,
+    GrowTrunk,
+    RampRate,
+    RateQuestion,
+    RateRamp,
+    update_size,
+)
 
-BLOWN_UP = 4.0
-"""Times the least loss of a ramp, at which it counts as diverged."""
+MOVED = 0.02
+"""Share by which the validation loss must fall from its start: less is what no learning gives too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +32,8 @@ class Point:
     num_samples: int
     value: float
     """What is judged, so that less is better: the loss, or the score with its sign by the goal."""
+    loss: float = math.inf
+    """On the validation data."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,9 +42,12 @@ class Trunk:
 
     learning_rate: float
     batch_size: int
+    """Samples of an update."""
     seed: int
     points: list[Point] = field(default_factory=list)
     diverged_at: int | None = None
+    squares: list[GradientSquares] = field(default_factory=list)
+    """Of the gradients of some updates, by growth."""
 
     @property
     def last(self) -> Point | None:
@@ -62,6 +77,16 @@ class Branch:
     result: Grown
     value: float
 
+    @property
+    def size(self) -> int:
+        """Samples of its updates."""
+        return self.request.batch_size * self.request.accumulation_steps
+
+    @property
+    def loss(self) -> float:
+        """On the validation data; infinite where it diverged."""
+        return math.inf if self.result.diverged or self.result.loss is None else self.result.loss
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
@@ -70,6 +95,8 @@ class Evidence:
     ramps: Sequence[RateRamp]
     trunks: Sequence[Trunk]
     branches: Sequence[Branch]
+    start: Grown | None
+    """The model before any update."""
     num_samples: int
     """Samples that were trained on, all together."""
     step_seconds: float
@@ -82,34 +109,53 @@ class Evidence:
         found = [trunk for trunk in self.trunks if trunk.seed == seed and trunk.points]
         return sorted(found, key=lambda trunk: trunk.learning_rate)
 
+    @property
+    def left_chance(self) -> bool:
+        """Whether some run's loss fell clearly below that of the model before any update; true where nobody looked."""
+        first = None if self.start is None else self.start.loss
+        losses = [point.loss for trunk in self.trunks for point in trunk.points if math.isfinite(point.loss)]
+        return first is None or not losses or min(losses) < first - MOVED * abs(first)
+
 
 def gather(entries: Iterable[Entry], question: RateQuestion) -> Evidence:
-    """The evidence among the entries."""
-    trunks: dict[tuple[float, int, int], Trunk] = {}
-    ramps, branches, paid, seconds, steps = [], [], 0, 0.0, 0
-    grown = []
+    """The evidence among the entries; what was asked of other batch sizes or precisions is none."""
+    trunks: dict[tuple[float, int], Trunk] = {}
+    ramps, branches, grown, start, paid = [], [], [], None, 0
     for entry in entries:
         request, result = entry.request, entry.result
-        if isinstance(request, RampRate) and isinstance(result, RateRamp):
+        if not isinstance(request, RampRate | GrowTrunk | BranchBatch) or not question.covers(request):
+            continue
+        if isinstance(result, RateRamp):
             ramps.append(result)
             paid += result.num_samples
-        elif isinstance(request, GrowTrunk) and isinstance(result, Grown):
-            _add(trunks, request, result, question)
+        elif isinstance(request, GrowTrunk):
+            start = result if request.to_step == 0 else start
+            add_trunk(trunks, request, result, question)
             paid += result.paid_samples
-            seconds += result.seconds
-            steps += result.paid_samples // int(request.settings["batch_size"])
             grown.append(result)
-        elif isinstance(request, BranchBatch) and isinstance(result, Grown):
+        elif isinstance(request, BranchBatch):
             branches.append(Branch(request=request, result=result, value=value_of(result, question)))
             paid += result.paid_samples
+    seconds, steps = _paid(grown, question.update_size)
     return Evidence(
         ramps=ramps,
-        trunks=list(trunks.values()),
+        trunks=[trunk for trunk in trunks.values() if trunk.points or trunk.diverged_at],
         branches=branches,
+        start=start,
         num_samples=paid,
-        step_seconds=seconds / steps if steps else 0.0,
+        step_seconds=seconds / steps if steps else _ramp_seconds(ramps),
         update_seconds=_update_seconds(grown),
     )
+
+
+def _paid(grown: Sequence[Grown], size: int) -> tuple[float, float]:
+    """Seconds and updates of growing; the first of a process, which waits for imports, only where there is no other."""
+    known = grown[1:] or grown
+    return sum(each.seconds for each in known), sum(each.paid_samples / size for each in known)
+
+
+def _ramp_seconds(ramps: Sequence[RateRamp]) -> float:
+    return min((ramp.seconds / max(1, len(ramp.rates)) for ramp in ramps), default=0.0)
 
 
 def _update_seconds(grown: Sequence[Grown]) -> float | None:
@@ -125,22 +171,30 @@ def value_of(result: Grown, question: RateQuestion) -> float:
     return question.signed(found)
 
 
-def _add(
-    trunks: dict[tuple[float, int, int], Trunk], request: GrowTrunk, result: Grown, question: RateQuestion
+def add_trunk(
+    trunks: dict[tuple[float, int], Trunk], request: GrowTrunk, result: Grown, question: RateQuestion
 ) -> None:
+    """Put one growth to the trunk it belongs to."""
     settings = request.settings
-    key = (float(settings["learning_rate"]), int(settings["batch_size"]), int(settings["seed"]))
-    trunk = trunks.setdefault(key, Trunk(learning_rate=key[0], batch_size=key[1], seed=key[2]))
+    key = (float(settings["learning_rate"]), int(settings["seed"]))
+    size = update_size(settings)
+    trunk = trunks.setdefault(key, Trunk(learning_rate=key[0], batch_size=size, seed=key[1]))
     if result.diverged:
         trunk.diverged_at = request.to_step
-        return
-    point = Point(
-        to_step=request.to_step,
-        num_steps=result.num_steps,
-        num_samples=result.num_samples,
-        value=value_of(result, question),
-    )
-    trunk.points = sorted([*trunk.points, point], key=lambda each: each.num_steps)
+    elif request.to_step:
+        point = Point(
+            to_step=request.to_step,
+            num_steps=result.num_steps,
+            num_samples=result.num_samples,
+            value=value_of(result, question),
+            loss=math.inf if result.loss is None else result.loss,
+        )
+        trunk.points = sorted([*trunk.points, point], key=lambda each: each.num_steps)
+    if result.noise_sizes is not None and result.small_squares:
+        small, big = result.noise_sizes
+        trunk.squares.append(
+            GradientSquares(small_size=small, big_size=big, small=result.small_squares, big=result.big_squares)
+        )
 
 
 def _between(before: Point | None, after: Point, value: float) -> float:
@@ -149,21 +203,3 @@ def _between(before: Point | None, after: Point, value: float) -> float:
         return float(after.num_steps)
     share = (before.value - value) / (before.value - after.value)
     return float(before.num_steps * (after.num_steps / before.num_steps) ** share)
-
-
-def diverging_rate(ramps: Sequence[RateRamp]) -> float | None:
-    """The rate at which ramps blew up, in the middle of the seeds; None where none did."""
-    found = sorted(rate for ramp in ramps if (rate := _blows_up(ramp)) is not None)
-    return math.exp(sum(map(math.log, found)) / len(found)) if found else None
-
-
-def _blows_up(ramp: RateRamp) -> float | None:
-    """The first rate at which the smoothed loss is far above its least."""
-    smooth, least = 0.0, math.inf
-    for place, (rate, loss) in enumerate(zip(ramp.rates, ramp.losses, strict=True)):
-        smooth = 0.9 * smooth + 0.1 * loss
-        unbiased = smooth / (1 - 0.9 ** (place + 1))
-        least = min(least, unbiased)
-        if place > 10 and unbiased > BLOWN_UP * max(least, 1e-12):
-            return rate
-    return ramp.rates[-1] if ramp.diverged else None

@@ -3,11 +3,22 @@
 import copy
 import math
 import random
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from legroom.questions.rate.records import BranchBatch, Grown, GrowTrunk, RampRate, RateRamp
+from legroom.questions.rate.records import (
+    BranchBatch,
+    Grown,
+    GrowTrunk,
+    RampRate,
+    RateRamp,
+    RunTrial,
+    Trial,
+    update_size,
+)
 from legroom.requests import Request
+from legroom.training.records import Evaluated, Reason
 
 REACH = math.log(10)
 """How far from the best rate, in ln, nothing is learned any more: at a tenth of it, and at ten times."""
@@ -119,8 +130,28 @@ class FakeLearner:
         self._displaced = [(1 - pull) * x + pull * width * self._random.gauss(0.0, 1.0) for x in self._displaced]
 
 
+@dataclass(kw_only=True)
+class LawlessLearner(FakeLearner):
+    """A learner to which no critical batch size belongs: a batch k times as large always needs sqrt(k) fewer updates.
+
+        updates(B) = s_min * (1 + sqrt(b_crit / B) * 2)
+
+    >>> learner = LawlessLearner(s_min=100, b_crit=64, best_rate=0.1)
+    >>> learner.updates_needed(64), learner.updates_needed(64 * 16)
+    (300.0, 150.0)
+    """
+
+    def updates_needed(self, batch_size: float) -> float:
+        """Updates to the target: they fall with the root of the batch."""
+        return self.s_min * (1 + 2 * math.sqrt(self.b_crit / batch_size))
+
+
 STEP_SECONDS = 0.005
 BLOWN_UP = 100.0
+NUM_SAMPLES = 10_000
+"""Of the planted job's data."""
+HALF_BUSY = 64
+"""The batch that keeps the planted device half busy."""
 
 
 class FakeLearning:
@@ -133,10 +164,11 @@ class FakeLearning:
     (0.1, 12800)
     """
 
-    ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (RampRate, GrowTrunk, BranchBatch)
+    ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (RampRate, GrowTrunk, BranchBatch, RunTrial)
 
-    def __init__(self, learner: FakeLearner | None = None) -> None:
+    def __init__(self, learner: FakeLearner | None = None, *, score: Callable[[float], float] | None = None) -> None:
         self.learner = learner or FakeLearner(s_min=100, b_crit=64, best_rate=0.1)
+        self.score = score or (lambda loss: 1 / (1 + loss))
         self._trunks: dict[tuple[Any, ...], dict[int, FakeLearner]] = {}
         """States of each trunk by the update they were left at."""
 
@@ -146,15 +178,18 @@ class FakeLearning:
         if isinstance(request, RampRate):
             ramp = self._ramp(request)
             return ramp, ramp.seconds
+        if isinstance(request, RunTrial):
+            trial = self._run(request)
+            return trial, trial.seconds
         grown = self._grow(request) if isinstance(request, GrowTrunk) else self._branch(request)
-        return grown, STEP_SECONDS * grown.paid_samples / before
+        return grown, STEP_SECONDS * grown.paid_samples / (before * request.settings.get("accumulation_steps", 1))
 
     def _new(self, seed: int) -> FakeLearner:
         return replace(self.learner, seed=seed)
 
     def _ramp(self, request: RampRate) -> RateRamp:
         learner, rates, losses = self._new(request.settings["seed"]), [], []
-        size = int(request.settings["batch_size"])
+        size = update_size(request.settings)
         for place in range(request.num_steps):
             share = place / (request.num_steps - 1)
             rates.append(request.least_rate * (request.most_rate / request.least_rate) ** share)
@@ -174,40 +209,89 @@ class FakeLearning:
         learner = states[from_step].copy() if from_step else self._new(int(settings["seed"]))
         for step in range(from_step, to_step):
             climb = min(1.0, (step + 1) / max(1, int(settings["warmup_steps"])))
-            learner.step(rate=climb * float(settings["learning_rate"]), batch_size=int(settings["batch_size"]))
+            learner.step(rate=climb * float(settings["learning_rate"]), batch_size=update_size(settings))
         states[to_step] = learner.copy()
         return learner, to_step - from_step
 
     def _grow(self, request: GrowTrunk) -> Grown:
         learner, grown = self._trunk(request, request.to_step)
-        size, rate = int(request.settings["batch_size"]), float(request.settings["learning_rate"])
+        size, rate = update_size(request.settings), float(request.settings["learning_rate"])
         _cool(learner, rate, size, request.cooldown_steps)
-        return _grown(learner, size * (grown + request.cooldown_steps), grown)
+        noise = gradient_squares(learner.b_crit, size, request.to_step - grown, request.to_step, int(learner.seed))
+        return self._grown(learner, size * (grown + request.cooldown_steps), grown, noise)
 
     def _branch(self, request: BranchBatch) -> Grown:
         learner, grown = self._trunk(request, request.from_step)
+        size = request.batch_size * request.accumulation_steps
         for _ in range(request.num_steps - request.cooldown_steps):
-            learner.step(rate=request.learning_rate, batch_size=request.batch_size)
-        _cool(learner, request.learning_rate, request.batch_size, request.cooldown_steps)
-        paid = request.batch_size * request.num_steps + int(request.settings["batch_size"]) * grown
-        return _grown(learner, paid, grown)
+            learner.step(rate=request.learning_rate, batch_size=size)
+        _cool(learner, request.learning_rate, size, request.cooldown_steps)
+        return self._grown(learner, size * request.num_steps + update_size(request.settings) * grown, grown)
+
+    def _run(self, request: RunTrial) -> Trial:
+        """A run at the settings' constant rate over their epochs of 10,000 samples."""
+        settings, size = request.settings, update_size(request.settings)
+        learner, epoch = self._new(int(settings["seed"])), max(1, NUM_SAMPLES // size)
+        every, best, waited, found = request.evaluate_steps or epoch, math.inf, 0, []
+        reason: Reason = "finished"
+        for step in range(1, epoch * int(settings["num_epochs"]) + 1):
+            learner.step(rate=float(settings["learning_rate"]), batch_size=size)
+            seconds = STEP_SECONDS * step
+            if step % every == 0:
+                loss = learner.evaluate()
+                score = self.score(loss)
+                seen = Evaluated(
+                    step=step, epoch=step / epoch, seconds=seconds, loss=loss, score=score, train_loss=loss
+                )
+                found.append(seen)
+                best, waited = (loss, 0) if loss < best else (best, waited + 1)
+            if learner.evaluate() > BLOWN_UP * learner.start_loss:
+                reason = "diverged"
+            elif request.patience is not None and waited >= request.patience:
+                reason = "patience"
+            elif request.max_seconds is not None and seconds >= request.max_seconds:
+                reason = "budget"
+            if reason != "finished":
+                break
+        return Trial(
+            stopped_because=reason,
+            num_steps=learner.num_updates,
+            num_samples=learner.num_samples,
+            seconds=STEP_SECONDS * learner.num_updates,
+            samples_per_second=size / STEP_SECONDS,
+            evaluations=found,
+            utilisation=size / (size + HALF_BUSY),
+        )
+
+    def _grown(
+        self, learner: FakeLearner, paid_samples: int, grown_steps: int, noise: Mapping[str, Any] | None = None
+    ) -> Grown:
+        loss = learner.evaluate()
+        diverged = not math.isfinite(loss) or loss > BLOWN_UP * learner.start_loss
+        return Grown(
+            diverged=diverged,
+            loss=None if diverged else loss,
+            score=None if diverged else self.score(loss),
+            num_steps=learner.num_updates,
+            num_samples=learner.num_samples,
+            paid_samples=paid_samples,
+            grown_steps=grown_steps,
+            grown_seconds=STEP_SECONDS * grown_steps,
+            **(noise or {}),
+        )
+
+
+def gradient_squares(critical: float, size: int, before: int, to_step: int, seed: int) -> dict[str, Any]:
+    """Squares of planted gradients, |g_B|^2 = 1 + critical / B in the mean, of one update in eight."""
+    rng, num = random.Random(f"{seed} {before} {to_step}"), (to_step - before) // 8
+    if size % 2 or not num:
+        return {}
+    halves = [[1 + 2 * critical / size * rng.gammavariate(20, 1 / 20) for _ in range(num)] for _ in range(2)]
+    small = halves[0]
+    big = [(1 + (first + second) / 2) / 2 for first, second in zip(*halves, strict=True)]
+    return {"noise_sizes": (size // 2, size), "small_squares": small, "big_squares": big}
 
 
 def _cool(learner: FakeLearner, rate: float, batch_size: int, num_steps: int) -> None:
     for step in range(num_steps):
         learner.step(rate=rate * (1 - step / num_steps), batch_size=batch_size)
-
-
-def _grown(learner: FakeLearner, paid_samples: int, grown_steps: int) -> Grown:
-    loss = learner.evaluate()
-    diverged = not math.isfinite(loss) or loss > BLOWN_UP * learner.start_loss
-    return Grown(
-        diverged=diverged,
-        loss=None if diverged else loss,
-        score=None if diverged else 1 / (1 + loss),
-        num_steps=learner.num_updates,
-        num_samples=learner.num_samples,
-        paid_samples=paid_samples,
-        grown_steps=grown_steps,
-        grown_seconds=STEP_SECONDS * grown_steps,
-    )

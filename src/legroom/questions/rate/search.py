@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from legroom.laws.steps import best_rate, rate_exponent
-from legroom.questions.rate.critical import critical_batch
-from legroom.questions.rate.evidence import Evidence, Point, Trunk, diverging_rate, gather
-from legroom.questions.rate.records import Grown, GrowTrunk, RateQuestion
+from legroom.questions.rate.evidence import Evidence, Point, Trunk
+from legroom.questions.rate.growing import COOLDOWN, LEAST_STEPS, Growing, branch_batches, warmup_steps
+from legroom.questions.rate.ramps import diverging_rate
+from legroom.questions.rate.records import RateQuestion
 from legroom.session import Session
 
 NUM_RAMPS = 2
@@ -18,13 +18,8 @@ STEP = 3.0
 """Between neighbouring rates, as a factor."""
 GROWTH = 1.5
 """Between the lengths at which runs are judged."""
-COOLDOWN = 0.2
-"""Of the updates before it."""
-FIRST_SHARE = 1 / 40
-"""Of the job's own updates: the first length."""
-LEAST_STEPS = 20
-WARMUP_SHARE = 0.02
-"""Of the job's own updates: a climb that costs little and saves trunks at high rates."""
+SETTLED = 2.5
+"""Times the warm-up: before, runs at high rates are ahead because they have passed the good ones."""
 TOO_FAR, HOPELESS = 1.25, 2.5
 """A trunk that is behind by so many times the updates twice in a row, or once, cannot win any more."""
 LONGEST = 3.0
@@ -35,65 +30,27 @@ MORE_LENGTHS, LITTLE = 3, 1.25
 """How often a seed that is not there yet is grown on, and by which factor."""
 WORTH_TRYING = 1.4
 """A rate nearer than this factor to one that was tried is not tried."""
+FARTHEST = 10.0
+"""From the winner, as a factor: rates further away say nothing of the bottom."""
+ALIKE = 1.1
+"""Times the fewest updates: as far as seeds differ."""
 BRANCHED_AT = (0.25, 0.6)
 """Of the winner's updates: where batch branches leave, early and late, since the critical batch grows."""
-BRANCH_SHARE = 0.5
-"""Samples of a batch branch, of those before it."""
-NEAR, FAR = 4, 16
-"""Batch sizes of branches, as multiples of the trunk's."""
-LEAST_BRANCH = 3
-"""Updates below which a branch tells nothing."""
-
-
-class Growing:
-    """Trunks of one seed, grown together."""
-
-    def __init__(self, session: Session, question: RateQuestion, *, seed: int, started: float) -> None:
-        self.session, self.question, self.seed, self.started = session, question, seed, started
-
-    @property
-    def evidence(self) -> Evidence:
-        """What is known by now."""
-        return gather(self.session.records.entries, self.question)
-
-    def grow(self, rate: float, to_step: int) -> Grown:
-        """One trunk, to one length."""
-        self.tell(f"rate {rate:.3g}, {to_step:,} updates")
-        return self.session.ask(self.request(rate, to_step))
-
-    def request(self, rate: float, to_step: int) -> GrowTrunk:
-        """The request for that."""
-        warmup = warmup_steps(self.question)
-        return self.question.trunk(rate, to_step, seed=self.seed, warmup_steps=warmup, cooldown=COOLDOWN)
-
-    def cannot_afford(self, num_steps: int, share: float) -> bool:
-        """Whether so many updates, half of them grown before, would take more than that share of the budget."""
-        ahead = num_steps / 2 * self.evidence.step_seconds / self.question.budget_seconds
-        return self.spent + ahead > share
-
-    @property
-    def spent(self) -> float:
-        """Share of the budget that is gone."""
-        return (self.session.clock() - self.started) / self.question.budget_seconds
-
-    def tell(self, what: str) -> None:
-        """Say what is done now."""
-        self.session.progress(what, min(0.99, self.spent))
 
 
 def find_rate(session: Session, question: RateQuestion, started: float) -> None:
     """Grow trunks until one reaches the target, as far as the budget goes; then confirm it on other seeds."""
-    for more in range(NUM_RAMPS):
-        session.progress("ramp of the rate", 0.02 + 0.03 * more)
-        session.ask(question.ramp(more))
-    growing = Growing(session, question, seed=int(question.settings["seed"]), started=started)
+    growing = Growing(session, question, seed=question.seed, started=started)
+    ramp_rates(session, question, NUM_RAMPS)
+    growing.look_at_start()
     rates = first_rates(growing.evidence, question)
-    for length in lengths(question):
-        if growing.cannot_afford(length * len(rates), SEARCH_SHARE):
+    for place, length in enumerate(lengths(question)):
+        # The first look is what an answer cannot do without.
+        if place and not growing.affords(growing.ahead(rates, length), SEARCH_SHARE):
             break
         for rate in rates:
             growing.grow(rate, length)
-        trunks = growing.evidence.of_seed(growing.seed)
+        trunks = growing.trunks
         if not trunks:
             rates = lower(rates)
             continue
@@ -105,21 +62,29 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
     _confirm(growing, question)
 
 
+def ramp_rates(session: Session, question: RateQuestion, num_ramps: int) -> None:
+    """Range tests on as many seeds."""
+    for more in range(num_ramps):
+        session.progress("ramp of the rate", 0.02 + 0.03 * more / num_ramps)
+        session.ask(question.ramp(more))
+
+
 def _refine(growing: Growing, question: RateQuestion) -> None:
     """Try the rate at the bottom of the parabola through what was tried, where that is far from all of it."""
-    trunks = growing.evidence.of_seed(growing.seed)
+    trunks = growing.trunks
     best = winner(trunks, question)
-    if best is None or best.last is None or growing.spent > SEARCH_SHARE:
+    rate = None if best is None or best.last is None else bottom(trunks, best)
+    if best is None or best.last is None or rate is None:
         return
-    rate = bottom(trunks, best)
-    if rate is not None and abs(math.log(rate / best.learning_rate)) > math.log(WORTH_TRYING):
+    is_new = abs(math.log(rate / best.learning_rate)) > math.log(WORTH_TRYING)
+    if is_new and growing.affords((1 + 2 * COOLDOWN) * best.last.to_step, SEARCH_SHARE):
         for point in best.points[-2:]:
             growing.grow(rate, point.to_step)
 
 
 def _confirm(growing: Growing, question: RateQuestion) -> None:
     """The winner on other seeds, to the length at which it was there; batch branches leave the first of them."""
-    best = winner(growing.evidence.of_seed(growing.seed), question)
+    best = winner(growing.trunks, question)
     if best is None or best.last is None:
         return
     for more in range(1, question.num_seeds):
@@ -135,47 +100,11 @@ def _grow_until_there(growing: Growing, best: Trunk, question: RateQuestion) -> 
     assert best.last is not None
     for more in range(MORE_LENGTHS + 1):
         to_step = round(best.last.to_step * LITTLE**more)
-        if growing.cannot_afford(to_step, 1.0):
+        if not growing.affords(growing.ahead([best.learning_rate], to_step), 1.0):
             return
         growing.grow(best.learning_rate, to_step)
-        if reached(growing.evidence.of_seed(growing.seed), question) is not None:
+        if reached(growing.trunks, question) is not None:
             return
-
-
-def branch_batches(growing: Growing, best: Trunk, to_step: int) -> None:
-    """From one place of the trunk, go on over as many samples with several batch sizes.
-
-    The first of them is tried by both usual rules for the rate; what they tell of the critical batch size says how far
-    the rate moves to the next.
-    """
-    if to_step < LEAST_STEPS / 2 or growing.spent > 0.9:
-        return
-    growing.grow(best.learning_rate, to_step)
-    own, rate = best.batch_size, best.learning_rate
-    _branch(growing, best, to_step, 1, rate)
-    for power in (0.5, 1.0):
-        _branch(growing, best, to_step, NEAR, rate * NEAR**power)
-    critical, _ = critical_batch(growing.evidence, best)
-    if critical is not None:
-        # Beyond the critical batch larger ones hardly differ, and smaller ones tell.
-        factor = FAR if critical > own else 1 / NEAR
-        exponent = rate_exponent(growing.question.optimizer)
-        _branch(growing, best, to_step, factor, best_rate(rate, own, factor * own, critical, exponent))
-
-
-def _branch(growing: Growing, best: Trunk, to_step: int, factor: float, rate: float) -> None:
-    question, size = growing.question, max(1, round(best.batch_size * factor))
-    num_steps = round(BRANCH_SHARE * to_step * best.batch_size / size)
-    if num_steps < LEAST_BRANCH:
-        return
-    growing.tell(f"a branch of batches of {size:,}")
-    trunk = growing.request(best.learning_rate, to_step)
-    growing.session.ask(question.branch(trunk, size, rate, num_steps))
-
-
-def warmup_steps(question: RateQuestion) -> int:
-    """Updates over which every trunk climbs to its rate."""
-    return max(int(question.settings["warmup_steps"]), round(WARMUP_SHARE * question.own_steps))
 
 
 def first_rates(evidence: Evidence, question: RateQuestion) -> list[float]:
@@ -188,7 +117,7 @@ def first_rates(evidence: Evidence, question: RateQuestion) -> list[float]:
 
 def lengths(question: RateQuestion) -> list[int]:
     """Updates at which trunks are judged, from the first look to the longest run."""
-    first = max(LEAST_STEPS, FIRST_SHARE * question.own_steps)
+    first = max(LEAST_STEPS, SETTLED * warmup_steps(question))
     num = math.ceil(math.log(max(GROWTH, LONGEST * question.own_steps / first), GROWTH))
     return [round(first * GROWTH**place) for place in range(num + 1)]
 
@@ -242,16 +171,27 @@ def reached(trunks: Sequence[Trunk], question: RateQuestion) -> float | None:
 
 
 def winner(trunks: Sequence[Trunk], question: RateQuestion) -> Trunk | None:
-    """The trunk that reaches the target in the fewest updates; the one with the least value where none does."""
+    """The trunk that reaches the target in the fewest updates; the one with the least value where none does.
+
+    Of those that need hardly more it is the one nearest to the bottom of the parabola through all: between such, the
+    luck of a seed decides, and the parabola stands on more than one of them.
+    """
     if not trunks:
         return None
-    there = [(steps, place) for place, trunk in enumerate(trunks) if (steps := trunk.steps_to(question.wanted))]
-    return trunks[min(there)[1]] if there else leader(trunks, 0)
+    there = [(steps, trunk) for trunk in trunks if (steps := trunk.steps_to(question.wanted))]
+    if not there:
+        return leader(trunks, 0)
+    fewest, best = min(there, key=lambda pair: pair[0])
+    middle = bottom(trunks, best)
+    if middle is None:
+        return best
+    equal = [trunk for steps, trunk in there if steps <= ALIKE * fewest]
+    return min(equal, key=lambda trunk: abs(math.log(trunk.learning_rate / middle)))
 
 
 def bottom(trunks: Sequence[Trunk], best: Trunk) -> float | None:
     """The rate at which the parabola through the winner and its neighbours is lowest, in ln updates over ln rate."""
-    near = [trunk for trunk in trunks if abs(math.log(trunk.learning_rate / best.learning_rate)) < math.log(STEP**1.5)]
+    near = [trunk for trunk in trunks if abs(math.log(trunk.learning_rate / best.learning_rate)) < math.log(FARTHEST)]
     points = [(math.log(trunk.learning_rate), math.log(behind(trunk.points[-1], best))) for trunk in near]
     points = [point for point in points if math.isfinite(point[1])]
     if len(points) < 3:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from legroom.errors import NothingMeasured, UsageError
-from legroom.questions.rate.records import RateQuestion
+from legroom.questions.rate.curves import fit_curves
+from legroom.questions.rate.evidence import value_of
+from legroom.questions.rate.growing import start_request
+from legroom.questions.rate.records import RateQuestion, RunTrial, Trial, update_size
 from legroom.requests import JobDescription
 from legroom.session import Session
-from legroom.training.records import Evaluated, Train, Trained
+from legroom.training.records import Evaluated
 
 SHARE = 0.25
 """Of the budget, that a run by the job's own settings may take."""
@@ -21,8 +22,6 @@ LAST_EVALUATIONS = 9
 """Whose median is what a run came to: a single one may be lucky, and a search would chase that luck."""
 NUM_RUNS = 3
 """Seeds whose middle is the target, where the share of the budget lasts for them."""
-CURVES = np.linspace(0.1, 2.0, 39)
-"""Exponents c of a + b * steps^-c that are tried for a forecast."""
 
 
 def find_target(
@@ -36,24 +35,40 @@ def find_target(
     if is_named:
         return question
     limit = SHARE * question.budget_seconds
-    is_short = own * ramp.seconds / max(1, len(ramp.rates)) <= limit
-    steps = round(own * int(question.settings["batch_size"]) / int(description.baseline["batch_size"]))
-    runs: list[Trained] = []
-    ends: list[float] = []
+    steps = max(1, round(own * question.update_size / update_size(description.baseline)))
+    runs: list[Trial] = []
     spent = 0.0
-    while len(ends) < NUM_RUNS and (not ends or spent + spent / len(ends) <= limit):
+    while len(runs) < NUM_RUNS and (not runs or spent + spent / len(runs) <= limit):
         session.progress("a run by the job's own settings", 0.05)
-        run = session.ask(_own_run(question, description, steps, len(ends), None if is_short else limit))
-        if run.stopped_because == "budget":
-            return replace(question, target=_forecast(run.evaluations, question, steps), target_from="forecast")
-        ends.append(_end(run, question))
-        runs.append(run)
+        run = session.ask(_own_run(question, description, steps, len(runs), limit))
         spent += run.seconds
-    question = replace(question, target=statistics.median_low(ends), target_from="measured")
-    return replace(question, baseline_seconds=statistics.median(_seconds_to(run, question) for run in runs))
+        if run.stopped_because == "budget":
+            break
+        runs.append(run)
+    found = _measured(runs, question) if runs else _forecast(run.evaluations, question, steps)
+    _refuse_chance(session, found)
+    return found
 
 
-def _seconds_to(run: Trained, question: RateQuestion) -> float:
+def _refuse_chance(session: Session, question: RateQuestion) -> None:
+    """Refuse own settings that end where a model stands before its first update: everything would reach that."""
+    start = value_of(session.ask(start_request(question)), question)
+    if question.wanted >= start:
+        raise NothingMeasured(
+            f"The job's own settings did not leave chance: they end at {question.target_name} {question.target:.4g}, "
+            f"and a model before its first update has {question.signed(start):.4g}. Name a --target to reach"
+        )
+
+
+def _measured(runs: Sequence[Trial], question: RateQuestion) -> RateQuestion:
+    """The question with what the runs came to, in the middle."""
+    ends = [_end(run, question) for run in runs]
+    found = replace(question, target=statistics.median_low(ends), target_from="measured")
+    found = replace(found, target_range=(min(ends), max(ends)))
+    return replace(found, baseline_seconds=statistics.median(_seconds_to(run, found) for run in runs))
+
+
+def _seconds_to(run: Trial, question: RateQuestion) -> float:
     """Training until the target was first met; all of the run where it was not."""
     met = (found.step for found in run.evaluations if _meets(_value(found, question), question))
     samples = run.num_samples * next(met, run.num_steps) / max(1, run.num_steps)
@@ -64,12 +79,16 @@ def _meets(value: float | None, question: RateQuestion) -> bool:
     return value is not None and question.signed(value) <= question.wanted
 
 
-def _end(run: Trained, question: RateQuestion) -> float:
+def _end(run: Trial, question: RateQuestion) -> float:
     """What a run came to, its last evaluations together."""
     values = [value for found in run.evaluations if (value := _value(found, question)) is not None]
-    if not values:
-        raise NothingMeasured("The job's own settings gave no score or loss that is a number. Name a --target")
-    return statistics.median_low(values[-LAST_EVALUATIONS:])
+    if values:
+        return statistics.median_low(values[-LAST_EVALUATIONS:])
+    if run.stopped_because == "diverged":
+        why = "The job's own settings diverged, so there is no target in them"
+    else:
+        why = f"The job's own settings gave no {question.target_name} that is a number"
+    raise NothingMeasured(f"{why}. Name one, as in --target loss=0.1")
 
 
 def _steps_per_epoch(known: int | None, question: RateQuestion, description: JobDescription) -> int:
@@ -77,15 +96,15 @@ def _steps_per_epoch(known: int | None, question: RateQuestion, description: Job
         return known
     if description.num_samples is None:
         raise UsageError("The length of an epoch is unknown. Give the Job num_samples")
-    return max(1, description.num_samples // int(question.settings["batch_size"]))
+    return max(1, description.num_samples // question.update_size)
 
 
 def _own_run(
-    question: RateQuestion, description: JobDescription, steps: int, more: int, max_seconds: float | None
-) -> Train:
-    settings: dict[str, Any] = {**description.baseline, "seed": int(question.settings["seed"]) + more}
+    question: RateQuestion, description: JobDescription, steps: int, more: int, max_seconds: float
+) -> RunTrial:
+    settings: dict[str, Any] = {**description.baseline, "seed": question.seed + more}
     every = max(1, steps // NUM_EVALUATIONS)
-    return Train(device=question.device, settings=settings, evaluate_steps=every, max_seconds=max_seconds)
+    return RunTrial(device=question.device, settings=settings, evaluate_steps=every, max_seconds=max_seconds)
 
 
 def _value(found: Evaluated, question: RateQuestion) -> float | None:
@@ -93,17 +112,26 @@ def _value(found: Evaluated, question: RateQuestion) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _forecast(evaluations: Sequence[Evaluated], question: RateQuestion, num_steps: int) -> float:
-    """What the run would come to, by a + b * steps^-c through its evaluations, the later half twice as heavy."""
+def least_value(values: Sequence[float], question: RateQuestion) -> float:
+    """What no value of the kind can pass, with less as better: an accuracy's 1, a loss's 0; none where unknown."""
+    if question.goal == "max":
+        return -1.0 if all(-1 <= value <= 0 for value in values) else -math.inf
+    return 0.0 if all(value >= 0 for value in values) else -math.inf
+
+
+def _forecast(evaluations: Sequence[Evaluated], question: RateQuestion, num_steps: int) -> RateQuestion:
+    """The question with what the run would come to, by curves through its evaluations."""
     known = [(found.step, value) for found in evaluations if (value := _value(found, question)) is not None]
-    steps, values = np.array([step for step, _ in known], float), np.array([value for _, value in known], float)
-    if len(steps) < 3:
+    values = [question.signed(value) for _, value in known]
+    curves = fit_curves([step for step, _ in known], values, least=least_value(values, question))
+    if not curves and known:
+        return replace(question, target=known[-1][1], target_from="begun")
+    if not curves:
         raise NothingMeasured(
             "The job's own run is too long for the budget, and its beginning too short for a forecast. "
             "Name a --target, or raise --budget"
         )
-    weights = np.where(steps >= steps[-1] / 2, 2.0, 1.0)
-    fits = [np.polyfit(steps**-power, values, 1, w=weights, full=True) for power in CURVES]
-    place = min(range(len(CURVES)), key=lambda each: float(np.sum(fits[each][1])))
-    slope, level = fits[place][0]
-    return float(level + slope * num_steps ** -CURVES[place])
+    ends = sorted(question.signed(curve.value(num_steps)) for curve in curves)
+    return replace(
+        question, target=statistics.median_low(ends), target_from="forecast", target_range=(ends[0], ends[-1])
+    )

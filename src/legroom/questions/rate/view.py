@@ -9,6 +9,14 @@ from legroom.reports.figures import Axis, Figure, Mark, Section, Series
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 
+SOURCES = {
+    "given": "as asked",
+    "measured": "what the job's own settings reach",
+    "forecast": "forecast of what the job's own settings reach",
+    "begun": "what the job's own settings reach in a quarter of the budget",
+    "reached": "what the best trial came to",
+}
+
 
 def print_rate(console: Console, answer: RateAnswer) -> None:
     """The rate, its updates, and what it rests on."""
@@ -21,22 +29,44 @@ def rate_rows(answer: RateAnswer) -> Iterable[Row]:
     """What was found, a fact a row."""
     low, high = answer.range
     yield "learning rate", f"{answer.learning_rate:.3g}", f"{low:.3g} to {high:.3g} are as good"
-    yield (
-        "updates",
-        f"{answer.num_steps:,}" if answer.reached else f"more than {answer.num_steps:,}",
-        f"{answer.num_epochs:.3g} epochs; the job's own run: {answer.baseline_steps:,}",
-    )
-    yield "schedule", answer.schedule, f"the last {answer.cooldown_steps:,} updates cool down"
     target = answer.target
-    source = {"given": "as asked", "measured": "what the job's own settings reach", "forecast": "forecast"}
-    yield "target", f"{target['name']} {target['value']:.4g}", source[target["from"]]
+    if target["value"] is not None:
+        yield (
+            "updates",
+            f"{answer.num_steps:,}" if answer.reached else _unreached(answer),
+            f"{answer.num_epochs:.3g} epochs; the job's own run: {answer.baseline_steps:,}",
+        )
+        yield "target", f"{target['name']} {target['value']:.4g}", SOURCES[target["from"]]
+    yield "schedule", answer.schedule, f"the last {answer.cooldown_steps:,} updates cool down"
+    yield "warm-up", f"{answer.warmup_steps:,} updates", ""
+    yield from _batch_rows(answer)
+    if answer.sensitivity:
+        times = answer.sensitivity
+        told = [f"{times[name]:.2f} times at {name}" for name in ("half", "twice") if name in times]
+        yield "sensitivity", ", ".join(told), "the updates at half and at twice the rate"
+    yield "search", f"{answer.num_trials} trials", f"{answer.num_samples:,} samples"
+
+
+def _unreached(answer: RateAnswer) -> str:
+    if answer.method == "transfer":
+        return f"about {answer.num_steps:,}"
+    if answer.extrapolated_steps is None:
+        return f"more than {answer.num_steps:,}"
+    low, high = answer.extrapolated_steps
+    return f"{low:,.0f} to {high:,.0f}, extrapolated" if high is not None else f"{low:,.0f} or more, extrapolated"
+
+
+def _batch_rows(answer: RateAnswer) -> Iterable[Row]:
+    """How the batch may grow, and the rate with it."""
     if answer.critical_batch_size is not None and answer.critical_range is not None:
         between = "{:,.0f} to {:,.0f}".format(*answer.critical_range)
         yield "critical batch", f"{answer.critical_batch_size:,.0f}", f"{between}; beyond it larger batches save little"
-    if answer.sensitivity:
-        times = answer.sensitivity
-        yield "sensitivity", f"{times['half']:.2f} times", "the updates at half or twice the rate"
-    yield "search", f"{answer.num_trials} trials", f"{answer.num_samples:,} samples"
+    if answer.noise_scale is not None and answer.noise_range is not None:
+        low, high = answer.noise_range
+        until = "unknown" if high is None else f"{high:,.0f}"
+        yield "noise scale", f"{answer.noise_scale:,.0f}", f"{low:,.0f} to {until}; a guess of the critical batch"
+    sources = {"branches": "as branches tell", "comparison": "the best of all compared", "given": "as asked"}
+    yield "rule", answer.rule, sources.get(answer.rule_from, "the usual one for this optimizer")
 
 
 def section(answer: RateAnswer, others: Sequence[RateAnswer] = ()) -> Section:
@@ -50,14 +80,25 @@ def section(answer: RateAnswer, others: Sequence[RateAnswer] = ()) -> Section:
 
 
 def _summary(answer: RateAnswer) -> str:
+    rate = f"At batches of {answer.batch_size:,} a rate of {answer.learning_rate:.3g}"
+    if answer.target["value"] is None:
+        return f"{rate} lets the loss fall fastest while the rate climbs."
     target = f"{answer.target['name']} {answer.target['value']:.4g}"
+    if answer.method == "transfer" and not answer.reached:
+        return f"{rate} should reach {target} in about {answer.num_steps:,} updates."
     reached = f"reaches {target} in {answer.num_steps:,} updates" if answer.reached else f"did not reach {target}"
-    return f"At batches of {answer.batch_size:,} a rate of {answer.learning_rate:.3g} {reached}."
+    return f"{rate} {reached}."
 
 
 def _curves(answer: RateAnswer) -> Figure:
+    if answer.method == "range":
+        return _ramps(answer)
     series = [
-        Series(name=f"{curve['learning_rate']:.3g}, seed {curve['seed']}", x=curve["num_steps"], y=curve["value"])
+        Series(
+            name=curve["name"] or f"{curve['learning_rate']:.3g}, seed {curve['seed']}",
+            x=curve["num_steps"],
+            y=curve["value"],
+        )
         for curve in answer.curves
     ]
     return Figure(
@@ -67,6 +108,18 @@ def _curves(answer: RateAnswer) -> Figure:
         y=Axis(label=answer.target["name"]),
         series=series,
         marks=[Mark(axis="y", value=answer.target["value"], label="target")],
+    )
+
+
+def _ramps(answer: RateAnswer) -> Figure:
+    """Smoothed losses over the rate."""
+    return Figure(
+        name="rate-ramps",
+        title="Training loss while the rate climbs",
+        x=Axis(label="learning rate", log=True),
+        y=Axis(label="loss", log=True),
+        series=[Series(name=curve["name"], x=curve["rates"], y=curve["losses"]) for curve in answer.curves],
+        marks=[Mark(axis="x", value=answer.learning_rate, label="recommended")],
     )
 
 

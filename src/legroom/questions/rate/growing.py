@@ -1,0 +1,133 @@
+"""Trunks of one seed, grown within a budget, and the branches at other batch sizes that leave them."""
+
+import math
+from collections.abc import Sequence
+
+from legroom.laws.steps import best_rate, rate_exponent
+from legroom.questions.rate.critical import critical_batch, guess_by_noise
+from legroom.questions.rate.evidence import Evidence, Trunk, gather
+from legroom.questions.rate.records import BranchBatch, Grown, GrowTrunk, RateQuestion
+from legroom.session import Session
+
+COOLDOWN = 0.2
+"""Of the updates before it."""
+WARMUP_SHARE, LEAST_WARMUP = 0.005, 10
+"""Of the job's own updates, and at least: a climb that costs little and saves trunks at high rates."""
+BRANCH_SHARE = 0.5
+"""Samples of a batch branch, of those before it."""
+NEAR, FAR = 4, 16
+"""Sizes of branches, as multiples of the trunk's."""
+LEAST_BRANCH = 3
+"""Updates below which a branch tells nothing."""
+LEAST_STEPS = 20
+NUM_BRANCHES = 5
+
+
+class Growing:
+    """Trunks of one seed, grown together."""
+
+    def __init__(self, session: Session, question: RateQuestion, *, seed: int, started: float) -> None:
+        self.session, self.question, self.seed, self.started = session, question, seed, started
+
+    @property
+    def evidence(self) -> Evidence:
+        """What is known by now."""
+        return gather(self.session.records.entries, self.question)
+
+    @property
+    def trunks(self) -> list[Trunk]:
+        """Those of this seed, by rate."""
+        return self.evidence.of_seed(self.seed)
+
+    def grow(self, rate: float, to_step: int) -> Grown:
+        """One trunk, to one length."""
+        self.tell(f"rate {rate:.3g}, {to_step:,} updates")
+        return self.session.ask(self.request(rate, to_step))
+
+    def look_at_start(self) -> None:
+        """Evaluate the model before any update: what all learning is compared with."""
+        self.session.ask(start_request(self.question))
+
+    def request(self, rate: float, to_step: int) -> GrowTrunk:
+        """The request for a trunk."""
+        warmup = warmup_steps(self.question)
+        return self.question.trunk(rate, to_step, seed=self.seed, warmup_steps=warmup, cooldown=COOLDOWN)
+
+    def affords(self, num_steps: float, share: float) -> bool:
+        """Whether so many updates stay within that share of the budget."""
+        return self.spent + num_steps * self.evidence.step_seconds / self.question.budget_seconds <= share
+
+    def ahead(self, rates: Sequence[float], to_step: int) -> float:
+        """Updates that growing these trunks to there takes, their cooldowns included."""
+        grown = {trunk.learning_rate: trunk.last.to_step for trunk in self.trunks if trunk.last is not None}
+        return sum(max(0, to_step - grown.get(rate, 0)) + COOLDOWN * to_step for rate in rates)
+
+    @property
+    def spent(self) -> float:
+        """Share of the budget that is gone."""
+        return (self.session.clock() - self.started) / self.question.budget_seconds
+
+    def tell(self, what: str) -> None:
+        """Say what is done now."""
+        self.session.progress(what, min(0.99, self.spent))
+
+
+def branch_batches(growing: Growing, best: Trunk, to_step: int) -> None:
+    """From one place of the trunk, go on over as many samples with several batch sizes.
+
+    The next larger is tried by both usual rules for the rate. Beyond the critical batch size larger ones hardly differ,
+    and smaller ones tell: what noise and the first branches say of it decides, and how far the rate moves with them.
+    """
+    samples = to_step + NUM_BRANCHES * BRANCH_SHARE * to_step
+    if to_step < LEAST_STEPS / 2 or not growing.affords(samples, 1.0):
+        return
+    growing.grow(best.learning_rate, to_step)
+    own, rate = best.batch_size, best.learning_rate
+    _branch(growing, best, to_step, 1, rate)
+    for power in (0.5, 1.0):
+        _branch(growing, best, to_step, NEAR, rate * NEAR**power)
+    critical = _guess(growing, best)
+    if critical is None:
+        return
+    exponent = rate_exponent(growing.question.optimizer)
+    factor = FAR if critical > own else 1 / NEAR
+    carried = best_rate(rate, own, factor * own, critical, exponent)
+    for each in [carried] if factor > 1 else [carried, rate]:
+        _branch(growing, best, to_step, factor, each)
+
+
+def _guess(growing: Growing, best: Trunk) -> float | None:
+    """The critical batch size as far as it is known: by noise and by branches, in the middle of both."""
+    noise, branches = guess_by_noise(growing.evidence, best), critical_batch(growing.evidence, best).value
+    if noise is None or branches is None:
+        return branches if noise is None else noise.batch_size
+    return math.sqrt(noise.batch_size * branches)
+
+
+def _branch(growing: Growing, best: Trunk, to_step: int, factor: float, rate: float) -> None:
+    question, size = growing.question, max(1, round(best.batch_size * factor))
+    num_steps = round(BRANCH_SHARE * to_step * best.batch_size / size)
+    if num_steps < LEAST_BRANCH:
+        return
+    growing.tell(f"a branch of batches of {size:,}")
+    request = question.branch(growing.request(best.learning_rate, to_step), size, rate, num_steps)
+    if _is_within(growing, request):
+        growing.session.ask(request)
+
+
+def _is_within(growing: Growing, request: BranchBatch) -> bool:
+    """Whether the data has a pass of that size."""
+    description = growing.session.records.description()
+    limit = description.widest_batch or description.num_samples or math.inf
+    return request.batch_size <= limit * growing.question.fraction
+
+
+def start_request(question: RateQuestion) -> GrowTrunk:
+    """The request for an evaluation before any update."""
+    rate = float(question.settings["learning_rate"])
+    return question.trunk(rate, 0, seed=question.seed, warmup_steps=0, cooldown=0.0)
+
+
+def warmup_steps(question: RateQuestion) -> int:
+    """Updates over which every trunk climbs to its rate."""
+    return max(int(question.settings["warmup_steps"]), LEAST_WARMUP, round(WARMUP_SHARE * question.own_steps))

@@ -1,0 +1,117 @@
+"""`--method range`: the rate at which the loss falls fastest while the rate climbs, over several seeds.
+
+The test of L. Smith, Cyclical Learning Rates for Training Neural Networks (2017), with the slope taken over ln rate. It
+costs a hundred updates a seed and knows nothing of a target or of the length of a run.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from legroom.errors import NothingMeasured
+from legroom.logbook import Records
+from legroom.questions.base import Recommendation
+from legroom.questions.rate.answer import RateAnswer
+from legroom.questions.rate.evidence import gather
+from legroom.questions.rate.ramps import RampReading, middle, read_ramp, slope_at, smooth
+from legroom.questions.rate.records import RateQuestion, RateRamp
+from legroom.questions.rate.search import ramp_rates
+from legroom.session import Session
+
+
+def find(session: Session, question: RateQuestion) -> None:
+    """Ramps on as many seeds as asked for."""
+    ramp_rates(session, question, question.num_seeds)
+
+
+def advise(records: Records, question: RateQuestion) -> RateAnswer:
+    """The middle of the seeds' steepest rates, and their spread."""
+    ramps = gather(records.entries, question).ramps
+    readings = [read_ramp(ramp) for ramp in ramps]
+    steepest = sorted(reading.steepest for reading in readings if reading.steepest is not None)
+    rate = middle(steepest)
+    if rate is None:
+        raise NothingMeasured(_why_nothing(ramps, readings))
+    ends = [reading.lowest for reading in readings if reading.lowest is not None]
+    span = (min(steepest), max(max(steepest), min(ends)))
+    description, seen = records.description(), f"{len(steepest)} of {len(ramps)} seeds"
+    notes = [
+        f"The loss of {seen} falls fastest between rates {steepest[0]:.3g} and {steepest[-1]:.3g}"
+        + (f", and blows up at {blown:.3g}" if (blown := middle([r.blown for r in readings if r.blown])) else ""),
+        "A range test looks at training losses of a few updates: it aims at no target, and finds no warm-up, schedule "
+        "or critical batch size. --method auto does",
+    ]
+    return RateAnswer(
+        job=records.head.job,
+        machine=records.head.machine,
+        seconds=records.seconds(),
+        notes=[*records.notes, *description.notes, *notes],
+        not_measured=["updates to a target, and the critical batch size: a range test runs no training"],
+        recommendations=[
+            Recommendation(
+                name="learning_rate",
+                value=rate,
+                range=span,
+                because=f"there the loss falls fastest while the rate climbs, in the middle of {seen}",
+                evidence=["rate_ramp"],
+            )
+        ],
+        device=question.device,
+        method=question.method,
+        batch_size=question.update_size,
+        learning_rate=rate,
+        range=span,
+        warmup_steps=int(question.settings["warmup_steps"]),
+        cooldown_steps=0,
+        schedule=str(question.settings["schedule"]),
+        num_steps=question.own_steps,
+        steps_range=(None, None),
+        num_epochs=float(question.settings["num_epochs"]),
+        target={"name": question.target_name, "value": None, "from": "none", "range": None},
+        reached=False,
+        best_value=None,
+        sensitivity=slope_ratios(ramps, rate),
+        rule={"sgd": "linear", "adam": "sqrt"}[question.optimizer],
+        critical_batch_size=None,
+        critical_range=None,
+        law={},
+        num_trials=len(ramps),
+        num_samples=sum(ramp.num_samples for ramp in ramps),
+        baseline_steps=question.own_steps,
+        curves=[
+            {"name": f"ramp {place}", "seed": question.seed + place, "rates": list(ramp.rates), "losses": smoothed}
+            for place, ramp in enumerate(ramps)
+            if (smoothed := smooth(ramp.losses))
+        ],
+        trials=[{"steepest": r.steepest, "lowest": r.lowest, "blown": r.blown, "falls": r.falls} for r in readings],
+        settings={**question.settings, "learning_rate": rate},
+        baseline=dict(description.baseline),
+    )
+
+
+def slope_ratios(ramps: Sequence[RateRamp], rate: float) -> dict[str, float]:
+    """How many times the updates half and twice the rate need for the same fall, by the slopes of the ramps there."""
+    found = {}
+    for name, factor in (("half", 0.5), ("twice", 2.0)):
+        pairs = [(_fall(ramp, rate), _fall(ramp, rate * factor)) for ramp in ramps]
+        known = [own / other for own, other in pairs if own and other]
+        if known:
+            found[name] = statistics.median(known)
+    return found
+
+
+def _fall(ramp: RateRamp, rate: float) -> float | None:
+    """How fast the loss falls at that rate; None where it does not."""
+    slope = slope_at([math.log(each) for each in ramp.rates], smooth(ramp.losses), math.log(rate))
+    return -slope if slope is not None and slope < 0 else None
+
+
+def _why_nothing(ramps: Sequence[RateRamp], readings: list[RampReading]) -> str:
+    tried = f"between {min(r.rates[0] for r in ramps):.3g} and {max(r.rates[-1] for r in ramps):.3g}"
+    if all(reading.blown for reading in readings):
+        lowest = min(reading.blown for reading in readings if reading.blown)
+        return (
+            f"The loss blew up at a rate of {lowest:.3g} without falling before, at rates {tried}. Warm up first: "
+            "--method auto does"
+        )
+    return f"The loss did not leave chance at any rate {tried}. Are labels shuffled, or weights frozen?"

@@ -1,0 +1,50 @@
+"""How much the rate matters: what half and twice of it cost, and which rates are as good."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from legroom.questions.rate.evidence import Trunk
+from legroom.questions.rate.search import behind
+
+HARDLY = 1.15
+"""Times the fewest updates, within which a rate is as good."""
+LEAST_SPREAD = 1.3
+"""The plausible range is never told narrower than by this factor to both sides: rates were tried a factor 3 apart."""
+
+
+def plausible_rates(trunks: Sequence[Trunk], best: Trunk) -> tuple[float, float]:
+    """Rates around the best that need hardly more updates, by the parabola to each side of it."""
+    rate = best.learning_rate
+    low, high = (_width(parabola(trunks, best, side=side)) for side in (-1, 1))
+    return rate / low, rate * high
+
+
+def _width(curve: float | None) -> float:
+    return LEAST_SPREAD**2 if curve is None else max(LEAST_SPREAD, math.exp(math.sqrt(math.log(HARDLY) / curve)))
+
+
+def parabola(trunks: Sequence[Trunk], best: Trunk, *, side: int) -> float | None:
+    """How steeply ln updates rises with the square of ln rate's distance to that side; None where nobody can tell.
+
+    Where no rate on that side was slower, those on the other side stand for it.
+    """
+    sides = {-1: _slopes(trunks, best, -1), 1: _slopes(trunks, best, 1)}
+    known = sides[side] or sides[-side]
+    return statistics.median(known) if known else None
+
+
+def _slopes(trunks: Sequence[Trunk], best: Trunk, side: int) -> list[float]:
+    found = []
+    for trunk in trunks:
+        far = math.log(trunk.learning_rate / best.learning_rate)
+        times = behind(trunk.points[-1], best)
+        if far * side > 0 and math.isfinite(times) and times > 1:
+            found.append(math.log(times) / far**2)
+    return found
+
+
+def sensitivity(trunks: Sequence[Trunk], best: Trunk) -> dict[str, float]:
+    """Updates at half and at twice the rate, as multiples; empty where no other rate was slower."""
+    curves = {"half": parabola(trunks, best, side=-1), "twice": parabola(trunks, best, side=1)}
+    return {name: math.exp(curve * math.log(2) ** 2) for name, curve in curves.items() if curve is not None}

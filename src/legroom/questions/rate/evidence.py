@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from legroom.laws.noise_scale import GradientSquares
 from legroom.logbook import Entry
-from legroom.questions.rate.ramps import diverging_rate as diverging_rate
 from legroom.questions.rate.records import (
     BranchBatch,
     Grown,

@@ -7,7 +7,7 @@ import numpy as np
 
 from legroom.questions.rate.evidence import Evidence, Point, Trunk
 from legroom.questions.rate.growing import COOLDOWN, LEAST_STEPS, Growing, branch_batches, warmup_steps
-from legroom.questions.rate.ramps import diverging_rate
+from legroom.questions.rate.ramps import diverging_rate, middle, read_ramp
 from legroom.questions.rate.records import RateQuestion
 from legroom.session import Session
 
@@ -108,11 +108,13 @@ def _grow_until_there(growing: Growing, best: Trunk, question: RateQuestion) -> 
 
 
 def first_rates(evidence: Evidence, question: RateQuestion) -> list[float]:
-    """Where trunks begin: below the rate at which ramps blew up, or around the job's own where none did."""
-    own, blown = float(question.settings["learning_rate"]), diverging_rate(evidence.ramps)
-    if blown is None:
-        return [own * STEP, own, own / STEP]
-    return [blown * share for share in SHARES]
+    """Where trunks begin: below the rate at which ramps blew up; where none did, around the one at which they fall."""
+    blown = diverging_rate(evidence.ramps)
+    if blown is not None:
+        return [blown * share for share in SHARES]
+    steepest = middle([rate for ramp in evidence.ramps if (rate := read_ramp(ramp).steepest) is not None])
+    rate = float(question.settings["learning_rate"]) if steepest is None else steepest
+    return [rate * STEP, rate, rate / STEP]
 
 
 def lengths(question: RateQuestion) -> list[int]:
@@ -182,11 +184,11 @@ def winner(trunks: Sequence[Trunk], question: RateQuestion) -> Trunk | None:
     if not there:
         return leader(trunks, 0)
     fewest, best = min(there, key=lambda pair: pair[0])
-    middle = bottom(trunks, best)
-    if middle is None:
+    lowest = bottom(trunks, best)
+    if lowest is None:
         return best
     equal = [trunk for steps, trunk in there if steps <= ALIKE * fewest]
-    return min(equal, key=lambda trunk: abs(math.log(trunk.learning_rate / middle)))
+    return min(equal, key=lambda trunk: abs(math.log(trunk.learning_rate / lowest)))
 
 
 def bottom(trunks: Sequence[Trunk], best: Trunk) -> float | None:

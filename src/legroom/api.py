@@ -11,6 +11,7 @@ from legroom.questions.prove.ask import prove as prove
 from legroom.questions.rate.ask import rate as rate
 from legroom.questions.size.ask import size as size
 from legroom.questions.speed.ask import speed as speed
+from legroom.questions.sweep.ask import sweep as sweep
 from legroom.questions.train.ask import train as train
 from legroom.questions.vocabulary.ask import vocabulary as vocabulary
 from legroom.reports.comparison import report as report

@@ -152,6 +152,10 @@ class Session:
         finally:
             child.close()
 
+    def release(self) -> None:
+        """End the shared child, so that others have its memory."""
+        self._drop_shared()
+
     def warm(self, environment: Environment) -> None:
         """Start the child of a fresh request that will come, so that it imports and builds while others measure.
 

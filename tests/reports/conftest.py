@@ -173,6 +173,13 @@ def loading_point(workers):
 
 
 @pytest.fixture
+def sweep_answer(tmp_path):
+    """Of three batch sizes at two rates."""
+    run = api.Run(out=tmp_path / "sweep", engine=FakeMachine(num_samples=1000))
+    return api.sweep(JobAddress(text=NASTY), device="cpu", batch_sizes=(8, 16, 32), rates=(0.01, 0.1), run=run)
+
+
+@pytest.fixture
 def devices_answer(tmp_path):
     """Of four devices on a ring."""
     engine = FakeMachine(FakeRing(), num_samples=60_000)

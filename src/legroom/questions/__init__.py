@@ -9,6 +9,7 @@ QUESTIONS = (
     "speed",
     "loading",
     "rate",
+    "sweep",
     "devices",
     "size",
     "plan",

@@ -32,6 +32,8 @@ class Recorder:
         self.losses: list[torch.Tensor] = []
         """Of the updates since the last look, still on the device."""
         self.curve = Curve()
+        self.utilisations: list[float] = []
+        """Of the device, at each look since this process began."""
 
     def start(self) -> None:
         """Start the clocks where an earlier part of the run stopped them."""
@@ -68,6 +70,8 @@ class Recorder:
         self.looked_at, self.looked = self.trainer.clock(), replace(at)
         at.seconds = self.ranks.first(self.looked_at - self.started)
         self.curve.extend(values, at.step, at.seconds, self.trainer.rate)
+        utilisation = read_utilisation(self.trainer.device)
+        self.utilisations += [] if utilisation is None else [utilisation]
         seconds = max(at.training_seconds - before.training_seconds, 1e-9)
         samples_per_second = (at.num_samples - before.num_samples) / seconds
         self.write(
@@ -79,7 +83,7 @@ class Recorder:
                 "rate": self.trainer.rate(),
                 "samples_per_second": samples_per_second,
                 "data_wait": (at.waited_seconds - before.waited_seconds) / seconds,
-                "utilisation": read_utilisation(self.trainer.device),
+                "utilisation": utilisation,
                 "losses": values,
             }
         )

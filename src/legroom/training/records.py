@@ -9,7 +9,8 @@ from legroom.requests import Request
 
 CHECKPOINT_NAME = "checkpoint.pt"
 
-Reason = Literal["finished", "target", "patience", "budget", "interrupted", "diverged"]
+Reason = Literal["finished", "target", "patience", "budget", "interrupted", "diverged", "out_of_memory", "failed"]
+"""The last two of a trial among several, which is marked instead of ending the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +161,12 @@ class Trained:
     """What an interrupted run was at, where that did not end by itself and was broken off."""
     curve: Mapping[str, list[int | float]] = field(default_factory=dict)
     """Points evenly over the updates, by column: `step`, `seconds`, mean `loss` since the point before, `rate`."""
+    utilisation: float | None = None
+    """Share of the run in which the device worked: of a GPU as NVML says, of a CPU over all its cores."""
+    peak_bytes: int | None = None
+    """At most: what torch reserved of a GPU, or what the process held on the host, torch itself included."""
+    failure: str | None = None
+    """Why it could not be trained to an end, as a sentence."""
     cooldowns: list[Cooldown] = field(default_factory=list)
     """Those of a run until its target, in order. Updates of those that missed are not in `num_steps`."""
     notes: list[str] = field(default_factory=list)
@@ -171,3 +178,21 @@ class Trained:
             return ""
         saved = f". All up to update {self.checkpoint_step:,} is saved; --resume goes on" if self.checkpoint else ""
         return f". It was {self.stuck_at}{saved}"
+
+
+def failed_run(request: Train, reason: Literal["out_of_memory", "failed"], why: str) -> Trained:
+    """The record of a trial that failed, so that it is not tried again and again."""
+    return Trained(
+        stopped_because=reason,
+        num_steps=0,
+        num_epochs=0.0,
+        num_samples=0,
+        seconds=0.0,
+        samples_per_second=0.0,
+        data_wait_share=0.0,
+        evaluations=[],
+        last_loss=None,
+        learning_rate=float(request.settings["learning_rate"]),
+        goal=None,
+        failure=why,
+    )

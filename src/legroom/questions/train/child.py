@@ -2,10 +2,16 @@
 
 import os
 import signal
+import statistics
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 
+import torch
+
 from legroom.child.built_job import BuiltJob
+from legroom.host.limits import read_limits
 from legroom.questions.train.child_ranks import train_on_ranks
 from legroom.training.loop import Run
 from legroom.training.records import Train, Trained
@@ -20,10 +26,35 @@ def train_job(request: Train, built: BuiltJob) -> Trained:
     interrupt = Interrupt()
     run = Run(built.job, request, built.train.dataset, valid, beat=built.beat, interrupted=lambda: interrupt.came)
     interrupt.hurry = run.hurry
+    started = _times()
     try:
-        return run.go()
+        trained = run.go()
     finally:
         interrupt.hurry = None
+    return replace(trained, peak_bytes=_peak_bytes(run.trainer.device), utilisation=_utilisation(run, started))
+
+
+def _peak_bytes(device: torch.device) -> int | None:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device)
+    try:  # read and left as it is: whoever started the run may want the kernel's mark too
+        return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) * 1024
+    except (OSError, IndexError):  # no Linux
+        return None
+
+
+def _times() -> tuple[float, float]:
+    """Seconds on any core, loader processes that have ended included, and on the clock."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system, spent.elapsed
+
+
+def _utilisation(run: Run, started: tuple[float, float]) -> float | None:
+    if run.trainer.device.type == "cuda":
+        readings = run.recorder.utilisations
+        return statistics.fmean(readings) if readings else None
+    worked, passed = (now - then for now, then in zip(_times(), started, strict=True))
+    return min(1.0, worked / passed / read_limits().num_cores) if passed > 0 else None
 
 
 class Interrupt:

@@ -9,6 +9,8 @@ from legroom.training.records import Evaluated, Reason, Train, Trained
 from legroom.training.stopping import reaches
 
 STEP_SECONDS = 0.01
+RUN_BYTES, SAMPLE_BYTES = 100_000_000, 1_000_000
+"""Memory of a run: by itself, and for each sample of a batch."""
 HALVED = 100
 """Updates after which the loss of a planted run is half of what it was."""
 
@@ -55,6 +57,8 @@ class FakeRuns:
             learning_rate=float(request.settings["learning_rate"]),
             goal="max",
             chance=self.chance,
+            utilisation=batch_size / (batch_size + HALVED),
+            peak_bytes=RUN_BYTES + SAMPLE_BYTES * batch_size,
         )
 
     def _evaluate(self, request: Train, num_steps: int, step_seconds: float) -> tuple[list[Evaluated], Reason]:

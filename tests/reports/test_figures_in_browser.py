@@ -57,6 +57,7 @@ def opened(open_once, tmp_path_factory):
         settings=[],
         notes=[],
         not_measured=[],
+        evidence=[],
         seconds=0.0,
         machine="planted",
         answered_at="2026-11-18T00:00:00",

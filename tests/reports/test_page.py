@@ -126,6 +126,22 @@ def test_a_page_is_small_enough_to_send(folder):
     assert (folder / "report.html").stat().st_size < 2.5e6
 
 
+def test_the_page_ends_with_what_it_rests_on(folder, memory_answer):
+    page = (folder / "report.html").read_text()
+    evidence = page[page.index('<section id="evidence">') :]
+    assert "<section" not in evidence[1:]
+    for name in SECTIONS:
+        assert f'<a href="#{name}">{name}</a>' in evidence
+    assert all(kind in evidence for item in memory_answer.recommendations for kind in item.evidence)
+
+
+def test_long_tables_are_closed_at_first_and_short_ones_open(folder):
+    page = (folder / "report.html").read_text()
+    long = page[: page.index('id="table-devices-points"')].rpartition("<summary>")[2]
+    assert long.startswith("Devices, measured and forecast (")
+    assert "<h3>What crosses the wire in a step</h3>" in page
+
+
 def test_a_later_answer_replaces_one_in_the_same_circumstances(folder, memory_answer):
     save_answer(folder, replace(memory_answer, max_batch_size=77))
     save_answer(folder, replace(memory_answer, budget_bytes=10**9, max_batch_size=55))

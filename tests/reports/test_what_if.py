@@ -59,6 +59,7 @@ def page_of(asked):
         settings=[],
         notes=[],
         not_measured=[],
+        evidence=[],
         seconds=0.0,
         machine="planted",
         answered_at="2026-11-18T00:00:00",

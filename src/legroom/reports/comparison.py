@@ -146,6 +146,7 @@ def _part(question: str, section: Section) -> PageSection:
         settings=[],
         notes=[],
         not_measured=[],
+        evidence=[],
         seconds=0.0,
         machine="",
         answered_at="",

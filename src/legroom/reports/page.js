@@ -80,6 +80,9 @@ async function unpack() {
   document.head.append(script);
 }
 
+// On paper nothing can be opened.
+addEventListener("beforeprint", () => document.querySelectorAll("details.long").forEach((one) => { one.open = true; }));
+
 async function drawFirst() {
   if (!("DecompressionStream" in window)) {
     for (const plot of document.querySelectorAll(".plot")) plot.replaceWith("This browser is too old to draw the figure; its numbers are below.");

@@ -34,6 +34,8 @@ class PageSection:
     """Name, the job's own value, the value found."""
     notes: list[str]
     not_measured: list[str]
+    evidence: list[str]
+    """Kinds of the records that its recommendations rest on."""
     seconds: float
     machine: str
     answered_at: str
@@ -104,6 +106,7 @@ def _section(answers: Sequence[SavedAnswer], remark: str) -> PageSection:
         settings=_settings(getattr(answer, "baseline", {}), getattr(answer, "settings", {})),
         notes=answer.notes,
         not_measured=answer.not_measured,
+        evidence=list(dict.fromkeys(kind for item in answer.recommendations for kind in item.evidence)),
         seconds=answer.seconds,
         machine=answer.machine,
         answered_at=newest.answered_at,

@@ -206,9 +206,17 @@ def check_answer(tmp_path):
 
 
 @pytest.fixture
-def answers(request):
-    """An answer to every question that has a section, in the page's order: a fixture of its name for each."""
-    return [request.getfixturevalue(f"{name}_answer") for name, view in views().items() if view.section]
+def planted(request):
+    """An answer to every question that has a section and a fixture here, by its name, in the page's order."""
+    here = {name.removesuffix("_answer") for name in globals() if name.endswith("_answer")}
+    names = [name for name, view in views().items() if view.section and name in here]
+    return {name: request.getfixturevalue(f"{name}_answer") for name in names}
+
+
+@pytest.fixture
+def answers(planted):
+    """The answers alone."""
+    return list(planted.values())
 
 
 @pytest.fixture

@@ -253,7 +253,7 @@ def open_in(context, path):
     page.on("pageerror", lambda error: said.append(f"error: {error}"))
     page.on("request", lambda asked: said.append(asked.url) if asked.url.startswith("http") else None)
     page.goto(path.as_uri())
-    page.wait_for_selector("html[data-drawn]", timeout=30_000)
+    page.wait_for_selector("html[data-drawn]", timeout=180_000)
     return page, said
 
 
@@ -277,3 +277,14 @@ def open_once(browser):
     context = browser.new_context(viewport={"width": 1000, "height": 900})
     yield lambda path: open_in(context, path)
     context.close()
+
+
+@pytest.fixture
+def few(tmp_path, memory_answer, speed_answer, loading_answer):
+    """A folder with some answers: a page of all of them takes long to draw on a busy machine."""
+    kept = tmp_path / "few"
+    kept.mkdir()
+    for answer in (memory_answer, speed_answer, loading_answer):
+        save_answer(kept, answer)
+    write_page(kept)
+    return kept

@@ -49,10 +49,10 @@ def test_every_figure_is_drawn_names_are_text_and_the_console_stays_silent(open_
     assert said == []
 
 
-def test_times_of_several_batch_sizes_stand_beside_each_other_and_shares_on_top(open_page, folder, loading_answer):
-    save_answer(folder, replace(loading_answer, batch_size=256))
-    write_page(folder)
-    page, said = open_page(folder / "report.html")
+def test_times_of_several_batch_sizes_stand_beside_each_other_and_shares_on_top(open_page, few, loading_answer):
+    save_answer(few, replace(loading_answer, batch_size=256))
+    write_page(few)
+    page, said = open_page(few / "report.html")
     bars = "[...document.querySelectorAll(`#figure-${name} .point path`)]"
     find = f"name => {bars}.map(bar => bar.getBoundingClientRect().bottom)"
     bottoms = {name: page.evaluate(find, name) for name in ("loading-cache", "speed-phases")}
@@ -62,16 +62,16 @@ def test_times_of_several_batch_sizes_stand_beside_each_other_and_shares_on_top(
     assert said == []
 
 
-def test_hovering_shows_the_value_and_its_unit(open_page, folder):
-    page, said = open_page(folder / "report.html")
+def test_hovering_shows_the_value_and_its_unit(open_page, few):
+    page, said = open_page(few / "report.html")
     page.locator("#figure-loading-rate .points path").nth(2).hover(force=True)
     page.wait_for_selector("#figure-loading-rate .hovertext")
     assert "samples/s" in page.locator("#figure-loading-rate .hovertext").first.text_content()
     assert said == []
 
 
-def test_figures_follow_the_scheme_when_it_changes(open_page, folder):
-    page, said = open_page(folder / "report.html", scheme="light")
+def test_figures_follow_the_scheme_when_it_changes(open_page, few):
+    page, said = open_page(few / "report.html", scheme="light")
 
     def colours():
         ink = page.evaluate("getComputedStyle(document.querySelector('#figure-memory-peaks .xtick text')).fill")
@@ -94,8 +94,8 @@ def test_a_narrow_screen_scrolls_in_one_direction_only(open_page, nasty_folder):
     assert said == []
 
 
-def test_no_control_of_a_figure_leads_to_a_service_elsewhere(open_page, folder):
-    page, said = open_page(folder / "report.html")
+def test_no_control_of_a_figure_leads_to_a_service_elsewhere(open_page, few):
+    page, said = open_page(few / "report.html")
     page.context.on("page", lambda other: said.append(f"opened {other.url}"))
     page.locator("#figure-memory-peaks").hover()
     controls = page.locator("#figure-memory-peaks .modebar-btn")
@@ -119,8 +119,8 @@ def test_a_narrow_screen_shows_facts_and_the_plans_reasons_whole(open_page, fold
     assert said == []
 
 
-def test_on_paper_the_page_is_light_and_has_nothing_to_click(open_page, folder):
-    page, said = open_page(folder / "report.html", scheme="dark")
+def test_on_paper_the_page_is_light_and_has_nothing_to_click(open_page, few):
+    page, said = open_page(few / "report.html", scheme="dark")
     ink = "getComputedStyle(document.querySelector('#figure-memory-peaks .xtick text')).fill"
     dark = page.evaluate(ink)
     page.emulate_media(media="print", color_scheme="dark")
@@ -130,12 +130,12 @@ def test_on_paper_the_page_is_light_and_has_nothing_to_click(open_page, folder):
     assert said == []
 
 
-def test_a_browser_that_cannot_unpack_says_so_and_shows_the_numbers(browser, folder):
+def test_a_browser_that_cannot_unpack_says_so_and_shows_the_numbers(browser, few):
     page, said = browser.new_page(), []
     page.on("pageerror", lambda error: said.append(str(error)))
     page.add_init_script("delete window.DecompressionStream")
-    page.goto((folder / "report.html").as_uri())
+    page.goto((few / "report.html").as_uri())
     page.wait_for_selector("figure:has-text('too old to draw')")
-    assert page.locator("figure table").count() >= 10
+    assert page.locator("figure table").count() >= 6
     assert said == []
     page.close()

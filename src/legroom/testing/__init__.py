@@ -1,5 +1,6 @@
 """For tests, ours and yours: a machine with planted laws, a fake clock, and checks every engine must pass."""
 
+from legroom.questions.devices.fake import FakeRing
 from legroom.questions.loading.fake import FakeLoaders
 from legroom.questions.memory.fake import FakeMemory
 from legroom.questions.rate.fake import FakeLearner
@@ -17,6 +18,7 @@ __all__ = [
     "FakeLoaders",
     "FakeMachine",
     "FakeMemory",
+    "FakeRing",
     "FakeRuns",
     "FakeSizes",
     "FakeSteps",

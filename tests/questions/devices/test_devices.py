@@ -2,13 +2,18 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
 from legroom import api
+from legroom.cli.app import app
 from legroom.errors import OutOfMemory, UsageError
 from legroom.questions.devices.fake import FakeRing
 from legroom.questions.devices.records import TimeBackward, TimeRanks
+from legroom.questions.rate.fake import FakeLearner, FakeLearning
+from legroom.reports.saved_answers import save_answer
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, plant_gpu, plant_host
 
@@ -243,3 +248,42 @@ def test_the_page_is_written_with_its_figures(tmp_path):
     ask(tmp_path)
     page = (tmp_path / "report.html").read_text()
     assert all(name in page for name in ("devices-speedup", "devices-parts-weak", "devices-parts-strong"))
+
+
+def test_devices_that_only_inflate_the_batch_are_called_what_they_are(tmp_path):
+    learning = FakeLearning(FakeLearner(s_min=200, b_crit=100, best_rate=0.1))
+    machine = FakeMachine(RINGS["compute"], learning, num_samples=60_000)
+    run = api.Run(out=tmp_path, engine=machine, host=plant_host(num_cores=4))
+    found = api.rate("digits", device="cpu", batch_size=64, target="loss=0.2", run=run)
+    critical = 150.0
+    save_answer(tmp_path, replace(found, critical_batch_size=critical, critical_range=(100.0, 220.0)))
+    answer = ask(tmp_path, machine=machine, link="nvlink", measured=1)
+    assert answer.critical_batch_size == critical
+    rows = [row for row in answer.batches if row["num_devices"] > 1]
+    assert all(row["target_speedup"] < row["throughput_speedup"] for row in rows)
+    assert [row["above_critical"] for row in rows] == [row["global_batch"] > critical for row in rows]
+    assert any("inflate the batch" in note for note in answer.notes)
+    assert answer.stops_paying_at is not None
+    assert advise_again(tmp_path, "devices") == answer
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--strong", "--weak"], "give one"),
+        (["--speeds", "1,fast"], "cannot be read"),
+        (["--link", "nvlnk"], "Did you mean"),
+        (["--from-table", "none.csv"], "cannot be read"),
+        (["--max", "0"], "--max"),
+    ],
+)
+def test_the_command_line_refuses_in_a_sentence_with_code_2(words, said):
+    done = CliRunner().invoke(app, ["devices", *words])
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_json_of_published_times_is_one_object():
+    done = CliRunner().invoke(app, ["devices", "--from-table", "examples/k80_lab.csv", "--json"])
+    assert done.exit_code == 0
+    assert {"points", "forecasts", "notes", "legroom_version"} <= set(json.loads(done.stdout))

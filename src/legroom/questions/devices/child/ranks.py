@@ -1,6 +1,7 @@
 """Steps of several processes that share each update: with sync, without, and the link alone."""
 
 import copy
+import functools
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +23,9 @@ from legroom.training.data.batch import move
 from legroom.training.step import TrainingStep
 
 ENTRY = "legroom.questions.devices.child.ranks:on_rank"
-NUM_WARM, NUM_ROUNDS = 3, 5
+NUM_WARM, NUM_ROUNDS = 3, 9
 LEAST_STEPS, MOST_STEPS = 2, 40
-MESSAGE_SECONDS, LEAST_MESSAGES, MOST_MESSAGES = 0.15, 5, 100
+MESSAGE_SECONDS, LEAST_MESSAGES, MOST_MESSAGES = 0.03, 3, 30
 Times = dict[str, list[float]]
 
 
@@ -85,26 +86,45 @@ def on_rank(arguments: Mapping[str, Any], built: BuiltJob, rank: Rank) -> dict[s
     """What one rank timed."""
     request = TimeRanks(**arguments)
     with num_threads(request.num_threads if rank.device.type == "cpu" else None):
-        messages = [_time_message(size, rank.device) for size in request.message_bytes]
-        steps = []
-        for size in request.batch_sizes:
-            built.beat(f"{rank.num_ranks} devices, batches of {size}")
-            steps.append(_time_steps(size, request, built, rank))
-    return {"backend": distributed.get_backend(), "messages": messages, "steps": steps}
+        link = TimedLink(request.message_bytes, rank.device)
+        steps = [_time_steps(size, request, built, rank, link) for size in request.batch_sizes]
+        return {"backend": distributed.get_backend(), "messages": link.summary(), "steps": steps}
 
 
-def _time_message(num_bytes: int, device: torch.device) -> tuple[float, float]:
-    """Median seconds of an all-reduce of so many bytes, and the cores it kept busy here."""
-    tensor = torch.ones(max(1, num_bytes // 4), device=device)
-    first = _timed(lambda: distributed.all_reduce(tensor), LEAST_MESSAGES, device)
-    num = _agree(MESSAGE_SECONDS / statistics.median(first), LEAST_MESSAGES, MOST_MESSAGES, device)
-    distributed.barrier()
-    cores, wall = time.process_time(), time.perf_counter()
-    seconds = _timed(lambda: distributed.all_reduce(tensor), num, device)
-    return statistics.median(seconds), (time.process_time() - cores) / (time.perf_counter() - wall)
+class TimedLink:
+    """All-reduces of several sizes, timed between rounds of steps: a link that others use too is as slow for both."""
+
+    def __init__(self, sizes: Sequence[int], device: torch.device) -> None:
+        self.device = device
+        self.tensors = [torch.ones(max(1, size // 4), device=device) for size in sizes]
+        self.seconds: list[list[float]] = [[] for _ in sizes]
+        self.cores, self.walls = [0.0] * len(sizes), [0.0] * len(sizes)
+        self.visit(keep=False)
+
+    def visit(self, *, keep: bool = True) -> None:
+        """A few all-reduces of each size; more of the short ones."""
+        for place, tensor in enumerate(self.tensors):
+            run = functools.partial(distributed.all_reduce, tensor)
+            typical = _timed(run, 1, self.device)[0]
+            num = _agree(MESSAGE_SECONDS / typical, LEAST_MESSAGES, MOST_MESSAGES, self.device)
+            distributed.barrier()
+            cores, wall = time.process_time(), time.perf_counter()
+            seconds = _timed(run, num, self.device)
+            if keep:
+                self.seconds[place] += seconds
+                self.cores[place] += time.process_time() - cores
+                self.walls[place] += time.perf_counter() - wall
+
+    def summary(self) -> list[tuple[float, float]]:
+        """Of each size: the mean seconds, and the cores that it kept busy here.
+
+        A step waits for several messages, so stalls of single ones, which a median leaves out, are in nearly every step.
+        """
+        busy = [cores / wall for cores, wall in zip(self.cores, self.walls, strict=True)]
+        return [(_trimmed(each), used) for each, used in zip(self.seconds, busy, strict=True)]
 
 
-def _time_steps(batch_size: int, request: TimeRanks, built: BuiltJob, rank: Rank) -> dict[str, Any]:
+def _time_steps(batch_size: int, request: TimeRanks, built: BuiltJob, rank: Rank, link: TimedLink) -> dict[str, Any]:
     """Rounds of steps as copies, without and with sync, and of the buckets alone, so that drift meets all alike."""
     torch.manual_seed(request.seed + rank.number)
     batch = move(next(built.train.batches(batch_size, "typical")), rank.device)
@@ -130,6 +150,7 @@ def _time_steps(batch_size: int, request: TimeRanks, built: BuiltJob, rank: Rank
             times[name] += _timed(run, num, rank.device)
             if name == "sync":
                 cores, wall = cores + time.process_time() - used, wall + time.perf_counter() - began
+        link.visit()
         built.beat(f"{rank.num_ranks} devices, batches of {batch_size}")
     return {**times, "utilisation": min(1.0, cores / wall / request.num_threads)}
 
@@ -179,6 +200,11 @@ def _timed(run: Callable[[], Any], num: int, device: torch.device) -> list[float
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - started)
     return seconds
+
+
+def _trimmed(seconds: Sequence[float]) -> float:
+    """The mean without the slowest tenth."""
+    return statistics.fmean(sorted(seconds)[: max(1, round(0.9 * len(seconds)))])
 
 
 def _agree(wanted: float, least: int, most: int, device: torch.device) -> int:

@@ -1,0 +1,90 @@
+"""What runs beside torch: buckets as torch's own, gradients as they come, and two real processes."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from legroom import api
+from legroom.child.built_job import BuiltJob
+from legroom.child.ranks import run_ranks
+from legroom.job_address import JobAddress, address_of
+from legroom.laws.communication import buckets_of
+from legroom.questions.devices.child.backward import time_backward
+from legroom.questions.devices.records import TimeBackward
+
+JOBS = Path(__file__).parents[2] / "jobs"
+
+
+@pytest.fixture
+def alone():
+    """A process group of one."""
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize(("width", "cap_mb"), [(64, 25.0), (400, 25.0), (700, 1.0), (700, 4.0)])
+def test_buckets_are_those_that_torch_fills(alone, width, cap_mb):
+    model = nn.Sequential(*(nn.Linear(width, width) for _ in range(5)))
+    wrapped = DistributedDataParallel(model, bucket_cap_mb=cap_mb)
+    order = []
+    for name, parameter in model.named_parameters():
+        parameter.register_post_accumulate_grad_hook(lambda each, name=name: order.append(name))
+    for _ in range(3):  # torch fills them anew by the order of the first backward pass
+        order.clear()
+        wrapped(torch.randn(2, width)).sum().backward()
+    sizes = [4 * dict(model.named_parameters())[name].numel() for name in order]
+    ours = [bucket.num_bytes for bucket in buckets_of(sizes, list(range(len(sizes))), cap_mb)]
+    told = wrapped._get_ddp_logging_data()["rebuilt_bucket_sizes"]
+    assert ours == [int(size) for size in told.split(",")]
+
+
+def look(name, batch_size=16):
+    built = BuiltJob(address_of(f"{JOBS / name}.py:job"))
+    return time_backward(TimeBackward(device="cpu", batch_size=batch_size, precision="fp32", num_threads=1), built)
+
+
+def test_gradients_are_ready_from_the_last_layer_to_the_first_within_the_pass():
+    times = look("plain")
+    assert sum(times.gradient_bytes) == times.parameter_bytes == 4 * (32 * 64 + 64 + 64 * 4 + 4)
+    assert list(times.ready_seconds) == sorted(times.ready_seconds)
+    assert 0 < times.ready_seconds[0] <= times.ready_seconds[-1] <= times.backward_seconds
+    assert {4 * 64 * 4, 4 * 4} == set(times.gradient_bytes[:2]), "the last layer first"
+    assert times.flops_per_sample == 2 * (2 * 32 * 64) + 3 * (2 * 64 * 4), "inputs of the first layer need no gradient"
+
+
+def test_batchnorms_buffers_are_told_and_frozen_weights_never_travel():
+    times = look("convnet")
+    assert list(times.norm_features) == [8, 16]
+    assert times.buffer_bytes == 4 * 2 * (8 + 16) + 8 * 2
+    assert times.num_buffer_messages == 2
+    assert list(times.other_buffers) == []
+    frozen = look("frozen")
+    assert sum(frozen.gradient_bytes) < frozen.parameter_bytes
+    assert list(frozen.unused_parameters) == []
+
+
+def test_two_real_processes_are_timed_and_forecast(tmp_path):
+    answer = api.devices(
+        f"{JOBS / 'plain.py'}:job", device="cpu", measured=2, scaling="weak", run=api.Run(out=tmp_path)
+    )
+    two = next(point for point in answer.points if point["num_devices"] == 2)
+    assert not two["predicted"]
+    assert two["step_seconds"] > 0
+    assert two["forecast_seconds"] > two["forecast_exposed_seconds"] > 0
+    assert len(two["utilisation"]) == 2
+    assert answer.bandwidth_bytes_per_second > 0
+    assert answer.messages
+
+
+def test_rank_0_has_the_same_model_and_statistics_with_and_without_broadcast_buffers(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(JOBS), *sys.path]))
+    first, second = run_ranks(JobAddress(text=""), "buffers_on_ranks:train", {}, num_ranks=2)
+    assert first["True"] == first["False"]
+    assert second["True"]["1.running_mean"] != second["False"]["1.running_mean"], "the others keep their own"
+    assert second["True"]["0.weight"] == second["False"]["0.weight"] == first["True"]["0.weight"]

@@ -8,6 +8,7 @@ import pytest
 
 from legroom.errors import UsageError
 from legroom.laws.communication import (
+    BUCKET_CAP_MB,
     FIRST_BUCKET_BYTES,
     MIB,
     backward_end,
@@ -106,8 +107,10 @@ def test_buckets_hold_every_byte_once_and_close_when_full(seed):
     found = buckets_of(sizes, ready, 4.0)
     assert sum(bucket.num_bytes for bucket in found) == sum(sizes)
     assert [bucket.ready_seconds for bucket in found] == sorted({bucket.ready_seconds for bucket in found})
-    assert found[0].num_bytes >= FIRST_BUCKET_BYTES
-    assert all(bucket.num_bytes >= 4 * MIB for bucket in found[1:-1])
+    assert all(bucket.num_bytes >= 4 * MIB for bucket in found[:-1])
+    own = buckets_of(sizes, ready)
+    assert FIRST_BUCKET_BYTES <= own[0].num_bytes < FIRST_BUCKET_BYTES + 8 * MIB
+    assert all(bucket.num_bytes >= BUCKET_CAP_MB * MIB for bucket in own[1:-1])
 
 
 def test_strong_and_weak_are_told_apart_by_what_stays():

@@ -149,21 +149,23 @@ class Bucket:
     """Since the start of the backward pass."""
 
 
-def buckets_of(num_bytes: Sequence[int], ready: Sequence[float], cap_mb: float = BUCKET_CAP_MB) -> list[Bucket]:
+def buckets_of(num_bytes: Sequence[int], ready: Sequence[float], cap_mb: float | None = None) -> list[Bucket]:
     """Buckets as DistributedDataParallel fills them: in the order gradients come, each until it has its bytes.
 
-    The gradient that fills a bucket is still in it. The first is filled at 1 MiB, the others at `cap_mb` MiB.
+    The gradient that fills a bucket is still in it. Where nobody names a size, the first is filled at 1 MiB and the
+    others at 25; a size that is named, `cap_mb` in MiB, holds for the first too.
 
     >>> [bucket.num_bytes for bucket in buckets_of([600_000, 600_000, 20_000_000, 9_000_000, 4], [0.1] * 5)]
     [1200000, 29000000, 4]
     """
     found: list[Bucket] = []
-    filled, limit = 0, min(FIRST_BUCKET_BYTES, round(cap_mb * MIB))
+    later = round((cap_mb or BUCKET_CAP_MB) * MIB)
+    filled, limit = 0, later if cap_mb else FIRST_BUCKET_BYTES
     for place, size in enumerate(num_bytes):
         filled += size
         if filled >= limit or place == len(num_bytes) - 1:
             found.append(Bucket(num_bytes=filled, ready_seconds=max(ready[: place + 1])))
-            filled, limit = 0, round(cap_mb * MIB)
+            filled, limit = 0, later
     return found
 
 

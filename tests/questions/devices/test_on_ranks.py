@@ -28,7 +28,7 @@ def alone():
     distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize(("width", "cap_mb"), [(64, 25.0), (400, 25.0), (700, 1.0), (700, 4.0)])
+@pytest.mark.parametrize(("width", "cap_mb"), [(64, None), (400, None), (400, 25.0), (700, 1.0), (700, 4.0)])
 def test_buckets_are_those_that_torch_fills(alone, width, cap_mb):
     model = nn.Sequential(*(nn.Linear(width, width) for _ in range(5)))
     wrapped = DistributedDataParallel(model, bucket_cap_mb=cap_mb)

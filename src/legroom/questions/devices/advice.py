@@ -5,13 +5,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from legroom.errors import NothingMeasured
-from legroom.laws.communication import bus_bandwidth
+from legroom.laws.communication import BUCKET_CAP_MB, bus_bandwidth
 from legroom.logbook import Records
 from legroom.questions.base import Recommendation
 from legroom.questions.devices.answer import DevicesAnswer
 from legroom.questions.devices.batches import batch_rows, useful_speedup
 from legroom.questions.devices.evidence import Evidence, gather
-from legroom.questions.devices.forecast import Forecaster, best_cap, forecast_unequal
+from legroom.questions.devices.forecast import SAME, Forecaster, best_cap, forecast_unequal
 from legroom.questions.devices.notes import notes_of, unmeasured
 from legroom.questions.devices.points import all_points
 from legroom.questions.devices.records import DevicesQuestion
@@ -35,7 +35,7 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
     scaling, num, stops = choose(points, question)
     chosen = next(point for point in points if (point["num_devices"], point["scaling"]) == (num, scaling))
     cap = question.bucket_cap_mb
-    caps: dict[float, float] = {}
+    caps: dict[float | None, float] = {}
     if forecaster is not None and num > 1:
         cap, caps = best_cap(replace(forecaster, broadcasts=not off), num, chosen["batch_size"])
     wire = wire_rows(facts, question, max(2, num))
@@ -137,11 +137,11 @@ def _recommend_devices(chosen: dict[str, Any], points: Sequence[dict[str, Any]],
     )
 
 
-def _recommend_buckets(cap: float, caps: dict[float, float], num: int) -> list[Recommendation]:
+def _recommend_buckets(cap: float | None, caps: dict[float | None, float], num: int) -> list[Recommendation]:
     if not caps:
         return []
     least = min(caps.values())
-    good = [each for each, value in caps.items() if value <= 1.02 * least]
+    good = [each or BUCKET_CAP_MB for each, value in caps.items() if value <= SAME * least]
     because = f"steps of {num} devices are forecast within 2 % of the shortest, {least * 1e3:.3g} ms"
     return [
         Recommendation(

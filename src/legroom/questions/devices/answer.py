@@ -31,7 +31,8 @@ class DevicesAnswer(Answer):
     """Whether that number shares the batch (strong) or each device has its own (weak)."""
     stops_paying_at: int | None
     """The first number of devices, as far as was forecast, that pays no more; None where all do."""
-    bucket_cap_mb: float
+    bucket_cap_mb: float | None
+    """None: torch's own, 1 MiB and then 25, is as good as any."""
     broadcast_buffers: bool
     batches: list[dict[str, Any]] = field(default_factory=list)
     """Of weak scaling: global batch, rate and warm-up by LEGW, and what the critical batch leaves of the speed-up."""

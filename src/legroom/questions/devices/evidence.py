@@ -37,7 +37,7 @@ class Pass:
         """Of the whole step."""
         return self.forward + self.backward + self.update
 
-    def buckets(self, cap_mb: float) -> list[Bucket]:
+    def buckets(self, cap_mb: float | None) -> list[Bucket]:
         """Its gradients as they will travel."""
         return buckets_of(self.gradient_bytes, self.ready_seconds, cap_mb)
 

@@ -52,7 +52,7 @@ class FakeRing:
         """Planted seconds of a step on one device."""
         return 1.5 * self.backward(batch_size) + self.fixed_seconds
 
-    def exposed(self, num_devices: int, batch_size: float, cap_mb: float = 25.0) -> float:
+    def exposed(self, num_devices: int, batch_size: float, cap_mb: float | None = None) -> float:
         """Planted seconds that a step of several takes longer than one without sync."""
         backward = self.contention * self.backward(batch_size)
         buckets = buckets_of(self.gradient_bytes, self._ready(backward), cap_mb)

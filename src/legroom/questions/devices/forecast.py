@@ -126,12 +126,13 @@ def speedup_of(scaling: Scaling, one_seconds: float, step_seconds: float, num_de
     return weak_speedup(one_seconds, step_seconds, num_devices)
 
 
-def best_cap(forecaster: Forecaster, num_devices: int, batch_size: float) -> tuple[float, dict[float, float]]:
-    """The size of buckets with the shortest step, and the seconds of all sizes compared."""
-    seconds = {cap: forecaster.step(num_devices, batch_size, cap_mb=cap).seconds for cap in CAPS_MB}
-    own, least = forecaster.question.bucket_cap_mb, min(seconds.values())
-    good = [cap for cap, value in seconds.items() if value <= SAME * least]
-    return (own if own in good else min(good, key=lambda cap: abs(cap - own))), seconds
+def best_cap(
+    forecaster: Forecaster, num_devices: int, batch_size: float
+) -> tuple[float | None, dict[float | None, float]]:
+    """The size of buckets with the shortest step, and the seconds of all compared; None is torch's own."""
+    seconds = {cap: forecaster.step(num_devices, batch_size, cap_mb=cap).seconds for cap in (None, *CAPS_MB)}
+    best = min(seconds, key=lambda cap: seconds[cap])
+    return (None if seconds[None] <= SAME * seconds[best] else best), seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

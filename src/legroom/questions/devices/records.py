@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from legroom.environments import UNCHANGED, Environment
-from legroom.laws.communication import BUCKET_CAP_MB
 from legroom.requests import RecordKind, Request
 
 Scaling = Literal["strong", "weak"]
@@ -89,7 +88,8 @@ class TimeRanks(Request["RanksTimed"]):
     """Sizes of all-reduces to time alone."""
     bucket_bytes: Sequence[int]
     """Gradient buckets of a step, in order, to be all-reduced alone."""
-    bucket_cap_mb: float = BUCKET_CAP_MB
+    bucket_cap_mb: float | None = None
+    """Of DistributedDataParallel; None leaves it torch's own."""
     find_unused: bool = False
     seconds: float = 3.0
     """For the repeats of each batch size."""
@@ -168,7 +168,8 @@ class DevicesQuestion:
     """Of unequal devices, relative to the one measured."""
     price: float | None = None
     """Of one device for an hour."""
-    bucket_cap_mb: float = BUCKET_CAP_MB
+    bucket_cap_mb: float | None = None
+    """Of DistributedDataParallel; None leaves it torch's own."""
     num_samples: int | None = None
     critical_batch_size: float | None = None
     critical_range: tuple[float, float] | None = None

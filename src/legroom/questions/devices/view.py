@@ -87,7 +87,11 @@ def rows(answer: DevicesAnswer) -> Iterable[Row]:
         "twice the devices, under 1.3 times faster",
     )
     if "bucket_cap_mb" in because:
-        yield "bucket_cap_mb", f"{answer.bucket_cap_mb:g}", because["bucket_cap_mb"]
+        yield (
+            "bucket_cap_mb",
+            "torch's own" if answer.bucket_cap_mb is None else f"{answer.bucket_cap_mb:g}",
+            because["bucket_cap_mb"],
+        )
     yield "broadcast_buffers", str(answer.broadcast_buffers), because["broadcast_buffers"]
     if answer.unequal:
         uneven = answer.unequal

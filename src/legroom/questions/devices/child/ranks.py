@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from legroom.child.built_job import BuiltJob
@@ -20,6 +20,7 @@ from legroom.laws.intervals import median_interval
 from legroom.questions.devices.child.backward import num_threads
 from legroom.questions.devices.records import Message, RankSteps, RanksTimed, TimeRanks
 from legroom.training.data.batch import move
+from legroom.training.several_ranks import LossModule
 from legroom.training.step import TrainingStep
 
 ENTRY = "legroom.questions.devices.child.ranks:on_rank"
@@ -118,7 +119,7 @@ class TimedLink:
     def summary(self) -> list[tuple[float, float]]:
         """Of each size: the mean seconds, and the cores that it kept busy here.
 
-        A step waits for several messages, so stalls of single ones, which a median leaves out, are in nearly every step.
+        A step waits for several messages, so stalls of single ones, which a median leaves out, are in nearly all steps.
         """
         busy = [cores / wall for cores, wall in zip(self.cores, self.walls, strict=True)]
         return [(_trimmed(each), used) for each, used in zip(self.seconds, busy, strict=True)]
@@ -176,18 +177,6 @@ class SharedStep:
         """One update; without sync each rank keeps its own gradients."""
         with nullcontext() if sync else self.wrapped.no_sync():
             return self.step([batch])
-
-
-class LossModule(nn.Module):
-    """A module whose forward pass is the job's loss: what has to be wrapped for gradients to be joined."""
-
-    def __init__(self, model: nn.Module, loss: Callable[[Any, Any], Any]) -> None:
-        super().__init__()
-        self.model, self.loss = model, loss
-
-    def forward(self, batch: Any) -> Any:
-        """The loss of a batch."""
-        return self.loss(self.model, batch)
 
 
 def _timed(run: Callable[[], Any], num: int, device: torch.device) -> list[float]:

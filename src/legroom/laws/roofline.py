@@ -1,0 +1,180 @@
+"""A step on a device that is not here, from a step that was timed: how the peaks of both compare.
+
+    f            = max(F / P', Q / W') / max(F / P, Q / W)      F: operations, Q: bytes moved by a step
+    f between      P / P'  and  W / W'                          where F or Q is not known
+    step(there)  = (1 - busy) * step(here) + busy * step(here) * f
+
+P, W: peak operations and peak bytes a second of the device here; P', W' of the one there. busy: share of the step in
+which the device here works; the rest is the host's, which is taken for equally fast there. The share of its peak that a
+step reaches is taken for the same on both, which it is not: kernels are tuned for some devices, and small batches fill
+a large device less. So the range covers both ratios and a doubt on top. S. Williams et al., Roofline (CACM 2009).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+DOUBT = 1.5
+"""Factor both ways beyond the ratios of peaks: what a forecast from published peaks alone may be off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peaks:
+    """What a device can do at best."""
+
+    flops_per_second: float
+    bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """A number with the range it may lie in."""
+
+    value: float
+    low: float
+    high: float
+
+
+def work_factor(here: Peaks, there: Peaks, *, num_flops: float = 0.0, num_bytes: float = 0.0) -> Forecast:
+    """How many times as long the same work takes there.
+
+    Where operations and bytes are both known, the roofline tells which of them binds; where not, both ratios are
+    possible, and their geometric mean is told.
+
+    >>> here = Peaks(flops_per_second=1e13, bytes_per_second=1e12)
+    >>> there = Peaks(flops_per_second=4e13, bytes_per_second=2e12)
+    >>> factor = work_factor(here, there)
+    >>> round(factor.value, 3), factor.low, factor.high
+    (0.354, 0.25, 0.5)
+    >>> work_factor(here, there, num_flops=1e12, num_bytes=1e9).value
+    0.25
+    """
+    compute = here.flops_per_second / there.flops_per_second
+    memory = here.bytes_per_second / there.bytes_per_second
+    low, high = min(compute, memory), max(compute, memory)
+    value = math.sqrt(compute * memory)
+    if num_flops > 0 and num_bytes > 0:
+        value = _bound(there, num_flops, num_bytes) / _bound(here, num_flops, num_bytes)
+    return Forecast(value=value, low=low, high=high)
+
+
+def _bound(peaks: Peaks, num_flops: float, num_bytes: float) -> float:
+    return max(num_flops / peaks.flops_per_second, num_bytes / peaks.bytes_per_second)
+
+
+def step_there(step_seconds: float, factor: Forecast, *, busy: float = 1.0, doubt: float = DOUBT) -> Forecast:
+    """Seconds of a step there, from one here of which the device works that share.
+
+    >>> forecast = step_there(0.1, Forecast(value=0.4, low=0.25, high=0.5), busy=0.5, doubt=1.0)
+    >>> round(forecast.value, 3), round(forecast.low, 4), round(forecast.high, 3)
+    (0.07, 0.0625, 0.075)
+    """
+    host, device = (1 - busy) * step_seconds, busy * step_seconds
+    return Forecast(
+        value=host + device * factor.value,
+        low=(host + device * factor.low) / doubt,
+        high=(host + device * factor.high) * doubt,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A device that can be rented."""
+
+    name: str
+    price_per_hour: float
+    memory_bytes: float
+    peaks: Peaks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferForecast:
+    """What a run would take there."""
+
+    name: str
+    fits: bool
+    """Whether the batch fits its memory."""
+    largest_batch: float
+    num_passes: float
+    """Passes of what fits that make the update; infinite where not even one sample fits."""
+    seconds: Forecast | None
+    """To the target; None where nothing fits."""
+    money: Forecast | None
+
+
+def forecast_offer(
+    offer: Offer,
+    here: Peaks,
+    *,
+    batch_size: float,
+    step_seconds: float,
+    num_steps: float,
+    fixed_bytes: float,
+    bytes_per_sample: float,
+    busy: float = 1.0,
+    num_flops: float = 0.0,
+    num_bytes: float = 0.0,
+    doubt: float = DOUBT,
+) -> OfferForecast:
+    """Memory, time and money of a run there; a batch that does not fit is made of several passes.
+
+    step_seconds: of an update of batch_size samples here. Passes of one update take its work together; what a pass
+    costs beyond that is inside the doubt.
+
+    >>> peaks = Peaks(flops_per_second=2e13, bytes_per_second=2e12)
+    >>> card = Offer(name="x", price_per_hour=3.6, memory_bytes=1e9, peaks=peaks)
+    >>> here = Peaks(flops_per_second=1e13, bytes_per_second=1e12)
+    >>> memory = {"fixed_bytes": 1e8, "bytes_per_sample": 2e7}
+    >>> told = forecast_offer(card, here, batch_size=64, step_seconds=0.2, num_steps=1000, doubt=1.0, **memory)
+    >>> told.fits, told.largest_batch, told.num_passes, round(told.seconds.value), round(told.money.value, 3)
+    (False, 45, 2, 100, 0.1)
+    """
+    room = max(0, math.floor((offer.memory_bytes - fixed_bytes) / bytes_per_sample)) if bytes_per_sample else math.inf
+    if room < 1:
+        return OfferForecast(
+            name=offer.name, fits=False, largest_batch=0, num_passes=math.inf, seconds=None, money=None
+        )
+    factor = work_factor(here, offer.peaks, num_flops=num_flops, num_bytes=num_bytes)
+    step = step_there(step_seconds, factor, busy=busy, doubt=doubt)
+    seconds = _times(step, num_steps)
+    return OfferForecast(
+        name=offer.name,
+        fits=room >= batch_size,
+        largest_batch=room,
+        num_passes=max(1, math.ceil(batch_size / room)),
+        seconds=seconds,
+        money=_times(seconds, offer.price_per_hour / 3600),
+    )
+
+
+def _times(forecast: Forecast, factor: float) -> Forecast:
+    return Forecast(value=forecast.value * factor, low=forecast.low * factor, high=forecast.high * factor)
+
+
+def rank_offers(forecasts: Sequence[OfferForecast], by: str = "seconds") -> list[OfferForecast]:
+    """From the least seconds or money to the most; what fits nothing comes last.
+
+    >>> fast = Forecast(value=1.0, low=0.5, high=2.0)
+    >>> slow = Forecast(value=3.0, low=2.0, high=4.0)
+    >>> offers = [
+    ...     OfferForecast(name="slow", fits=True, largest_batch=9, num_passes=1, seconds=slow, money=fast),
+    ...     OfferForecast(name="fast", fits=True, largest_batch=9, num_passes=1, seconds=fast, money=slow),
+    ... ]
+    >>> [offer.name for offer in rank_offers(offers)], [offer.name for offer in rank_offers(offers, "money")]
+    (['fast', 'slow'], ['slow', 'fast'])
+    """
+
+    def cost(offer: OfferForecast) -> float:
+        found: Forecast | None = getattr(offer, by)
+        return math.inf if found is None else found.value
+
+    return sorted(forecasts, key=cost)
+
+
+def can_tell(first: Forecast, second: Forecast) -> bool:
+    """Whether the ranges of two forecasts are apart.
+
+    >>> can_tell(Forecast(value=1.0, low=0.5, high=2.0), Forecast(value=1.5, low=1.0, high=3.0))
+    False
+    """
+    return first.high < second.low or second.high < first.low

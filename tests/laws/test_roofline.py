@@ -1,0 +1,101 @@
+"""Forecasts for devices that are not here: laws that every forecast keeps, over random devices."""
+
+import random
+
+import pytest
+
+from legroom.errors import UsageError
+from legroom.host.cards import CARDS, PEAKS, peaks_of, usable_bytes
+from legroom.host.offers import read_offers
+from legroom.laws.roofline import Offer, Peaks, forecast_offer, rank_offers, step_there, work_factor
+
+RUN = {"batch_size": 64, "step_seconds": 0.1, "num_steps": 1000, "fixed_bytes": 1e9, "bytes_per_sample": 1e7}
+
+
+def planted(number):
+    chance = random.Random(number)
+    return Peaks(flops_per_second=10 ** chance.uniform(12, 15), bytes_per_second=10 ** chance.uniform(11, 13))
+
+
+def offer(peaks, *, price=1.0, memory=1e11):
+    return Offer(name="planted", price_per_hour=price, memory_bytes=memory, peaks=peaks)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_step_whose_work_is_known_takes_what_the_roofline_says_on_both_devices(number):
+    here, there, chance = planted(number), planted(number + 100), random.Random(number)
+    flops, num_bytes = 10 ** chance.uniform(9, 12), 10 ** chance.uniform(7, 10)
+
+    def planted_seconds(peaks):
+        return max(flops / peaks.flops_per_second, num_bytes / peaks.bytes_per_second) / 0.4
+
+    factor = work_factor(here, there, num_flops=flops, num_bytes=num_bytes)
+    told = step_there(planted_seconds(here), factor)
+    assert told.value == pytest.approx(planted_seconds(there))
+    assert told.low <= told.value <= told.high
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_without_a_count_of_the_work_the_truth_lies_in_the_range_whatever_binds(number):
+    here, there, chance = planted(number), planted(number + 100), random.Random(number)
+    flops, num_bytes = 10 ** chance.uniform(9, 12), 10 ** chance.uniform(7, 10)
+    truth = max(flops / there.flops_per_second, num_bytes / there.bytes_per_second)
+    seen = max(flops / here.flops_per_second, num_bytes / here.bytes_per_second)
+    told = step_there(seen, work_factor(here, there), doubt=1.0)
+    assert told.low * (1 - 1e-9) <= truth <= told.high * (1 + 1e-9)
+
+
+def test_the_same_device_takes_as_long_and_a_host_that_sets_the_pace_gains_nothing_elsewhere():
+    here = planted(1)
+    assert step_there(0.1, work_factor(here, here)).value == pytest.approx(0.1)
+    assert step_there(0.1, work_factor(here, planted(2)), busy=0.0).value == pytest.approx(0.1)
+
+
+def test_a_batch_that_does_not_fit_is_made_of_passes_and_what_fits_nothing_is_ranked_last():
+    here = planted(1)
+    small = forecast_offer(offer(here, memory=1.2e9), here, **RUN)
+    none = forecast_offer(offer(planted(3), memory=0.9e9), here, **RUN)
+    assert (small.fits, small.largest_batch, small.num_passes) == (False, 20, 4)
+    assert (none.seconds, none.money) == (None, None)
+    assert rank_offers([none, small]) == [small, none]
+
+
+def test_the_fastest_need_not_be_the_cheapest():
+    here = Peaks(flops_per_second=1e13, bytes_per_second=1e12)
+    twice = Peaks(flops_per_second=2e13, bytes_per_second=2e12)
+    fast, slow = offer(twice, price=10.0), offer(here, price=1.0)
+    found = [forecast_offer(one, here, **RUN) for one in (fast, slow)]
+    assert rank_offers(found, "seconds")[0] is found[0]
+    assert rank_offers(found, "money")[0] is found[1]
+    assert found[0].seconds.value == pytest.approx(found[1].seconds.value / 2)
+    assert found[0].money.value == pytest.approx(5 * found[1].money.value)
+
+
+def test_every_card_has_memory_and_peaks_and_none_is_faster_in_32_bits_than_in_16():
+    assert set(PEAKS) == set(CARDS)
+    for card in CARDS:
+        (single, memory), (half, same) = peaks_of(card), peaks_of(card, "bf16")
+        assert half >= single > 1e12
+        assert memory == same > 1e11
+
+
+def test_offers_are_read_with_the_memory_and_the_peaks_of_their_cards():
+    h100, l4 = read_offers("H100=2.9/h, l4-24gb=0.7", "bf16")
+    assert (h100.name, h100.price_per_hour, h100.memory_bytes) == ("h100-80gb", 2.9, usable_bytes("h100-80gb"))
+    assert (l4.name, l4.peaks.flops_per_second) == ("l4-24gb", 121e12)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "names no card"),
+        ("h100", "'h100'; write a card and the price of its hour"),
+        ("h100=cheap", "the price of its hour"),
+        ("h100=-1/h", "the price of its hour"),
+        ("h10=2/h", "There is no card 'h10'.*h100"),
+        ("l4=1/h,l4-24gb=2/h", "names l4-24gb twice"),
+    ],
+)
+def test_offers_that_cannot_be_read_are_refused_with_a_way_forward(text, message):
+    with pytest.raises(UsageError, match=message):
+        read_offers(text)

@@ -1,0 +1,81 @@
+"""Jobs for benchmarks/plan.py: built-in jobs on less of their data, and jobs with a library's own settings."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.utils.data import Subset, TensorDataset
+
+import legroom
+from legroom import load_job
+
+NUM_IMAGES = 6_000
+"""Of MNIST's 60,000 for training, the first; all 10,000 judge."""
+
+
+def mnist_lstm(data: str = "") -> legroom.Job:
+    """The built-in job on a tenth of its images."""
+    return _on_fewer_images(load_job("mnist-lstm", {"data": data} if data else {}))
+
+
+def mnist_cnn(data: str = "") -> legroom.Job:
+    """mnist/main.py of github.com/pytorch/examples on a tenth of the images: its network, Adadelta, 14 epochs."""
+    base = load_job("mnist-lstm", {"data": data} if data else {})
+    return dataclasses.replace(
+        _on_fewer_images(base),
+        model=lambda: nn.Sequential(_Normal(), *_mnist_net()),
+        optimizer=lambda model, rate: torch.optim.Adadelta(model.parameters(), rate),
+        resize={},
+        baseline=legroom.Settings(
+            batch_size=64, learning_rate=1.0, schedule="exponential:factor=0.7,every=1,after=1", num_epochs=14
+        ),
+    )
+
+
+def _on_fewer_images(job: legroom.Job) -> legroom.Job:
+    read = job.train_data
+    return dataclasses.replace(job, train_data=lambda: Subset(read(), range(NUM_IMAGES)))
+
+
+def _mnist_net() -> list[nn.Module]:
+    return [
+        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25),
+        nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10),
+    ]  # fmt: skip
+
+
+class _Normal(nn.Module):
+    """Bytes of images as that example feeds them."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return (images.float().unsqueeze(1) / 255 - 0.1307) / 0.3081
+
+
+def digits_mlp() -> legroom.Job:
+    """scikit-learn's MLPClassifier by its defaults, on its digits: 100 units, Adam 0.001, batch 200, 200 epochs."""
+    images, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(images))
+    inputs = torch.tensor(images[order] / 16, dtype=torch.float32)
+    targets = torch.tensor(labels[order])
+    return legroom.Job(
+        model=lambda: nn.Sequential(nn.Linear(64, 100), nn.ReLU(), nn.Linear(100, 10)),
+        train_data=lambda: TensorDataset(inputs[:-360], targets[:-360]),
+        valid_data=lambda: TensorDataset(inputs[-360:], targets[-360:]),
+        loss=_loss,
+        score=legroom.Score(_correct, goal="max"),
+        optimizer=lambda model, rate: torch.optim.Adam(model.parameters(), rate, weight_decay=1e-4 / 200),
+        baseline=legroom.Settings(batch_size=200, learning_rate=1e-3, num_epochs=200),
+    )
+
+
+def _loss(model: Any, batch: Any) -> torch.Tensor:
+    inputs, targets = batch
+    return nn.functional.cross_entropy(model(inputs), targets)
+
+
+def _correct(model: Any, batch: Any) -> tuple[torch.Tensor, int]:
+    inputs, targets = batch
+    return (model(inputs).argmax(1) == targets).sum(), len(targets)

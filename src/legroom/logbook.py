@@ -93,11 +93,16 @@ class Logbook:
                 return entry.result  # type: ignore[no-any-return]
         return None
 
-    def ask(self, question: Any) -> None:
-        """Note what is asked, so that advice can be given again from the file."""
+    def ask(self, question: Any, *, begins: bool = False) -> None:
+        """Note what is asked, so that advice can be given again from the file.
+
+        begins: also where nothing was measured, because what was asked is new though all that it needs was recalled.
+        """
         self.records.head = replace(self.records.head, question=to_json(question))
         if self._began:
             self._append({"head": to_json(self.records.head)})
+        elif begins:
+            self._begin()
 
     def record(self, request: Request[Result], result: Result, seconds: float) -> None:
         """Write the entry; it is on disk when this returns (0.25 ms)."""
@@ -158,12 +163,12 @@ def read_records(folder: Path, command: str) -> Records:
         raise UsageError(f"{path} holds no run of legroom {command}. Run it with the same --out first")
     head = asked[-1]
     usable = _usable([other for other in heads if other.started_at <= head.started_at], entries, head, [])
-    return Records(head=head, entries=[entry for entry in usable if entry.at <= _last(usable, head.run)])
+    return Records(head=head, entries=[entry for entry in usable if entry.at <= _last(usable, head)])
 
 
-def _last(entries: list[Entry], run: str) -> str:
-    """When the run's last entry was written."""
-    return max((entry.at for entry in entries if entry.run == run), default="")
+def _last(entries: list[Entry], head: RunStarted) -> str:
+    """When the run's last entry was written; of a run that recalled all of them, when it began."""
+    return max((entry.at for entry in entries if entry.run == head.run), default=head.started_at)
 
 
 def read_lines(path: Path) -> tuple[list[RunStarted], list[Entry], int]:

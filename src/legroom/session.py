@@ -67,7 +67,8 @@ class Session:
         clock: Clock = monotonic,
     ) -> None:
         self.address, self.engine, self.logbook = address, engine, logbook
-        self.progress, self.clock = progress, clock
+        self.progress, self._now = progress, clock
+        self._recalled_seconds = 0.0
         self.host = host or read_host()
         self._shared: Child | None = None
         self._environment = environment
@@ -95,21 +96,31 @@ class Session:
         """What this run knows by now."""
         return self.logbook.records
 
+    def clock(self) -> float:
+        """Seconds by which budgets end: what was recalled counts as it did when it was measured.
+
+        So a search that was killed and goes on decides as one that was not.
+        """
+        return self._now() + self._recalled_seconds
+
     def ask(self, request: Request[Result]) -> Result:
         """The answer from the logbook, or measured now and written down before this returns."""
+        num_before = len(self.records.entries)
         known = self.logbook.recall(request)
+        if len(self.records.entries) > num_before:  # of an earlier run, and asked for the first time in this one
+            self._recalled_seconds += self.records.entries[-1].seconds
         return known if known is not None else self.measure(request)
 
     def measure(self, request: Request[Result]) -> Result:
         """The answer measured now, whatever the logbook knows, and written down before this returns."""
-        started = self.clock()
+        started = self._now()
         result = self._measure(request)
-        self.logbook.record(request, result, self.clock() - started)
+        self.logbook.record(request, result, self._now() - started)
         return result
 
-    def note(self, question: Any) -> None:
-        """Write down what is asked, so that advice can be given again from the file."""
-        self.logbook.ask(question)
+    def note(self, question: Any, *, begins: bool = False) -> None:
+        """Write down what is asked, so that advice can be given again from the file; see `Logbook.ask`."""
+        self.logbook.ask(question, begins=begins)
 
     def describe(self, seed: int) -> JobDescription:
         """What the job is."""

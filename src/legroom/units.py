@@ -36,6 +36,18 @@ def parse_seconds(text: str) -> float:
     return float(match[1]) * _TIMES[match[2].lower()]
 
 
+def parse_price(text: str) -> float:
+    """The price of an hour that a person means.
+
+    >>> parse_price("2.5/h"), parse_price("$0.7/h"), parse_price("3")
+    (2.5, 0.7, 3.0)
+    """
+    match = re.fullmatch(r"\s*[^\d\s.-]?\s*(\d+(?:\.\d+)?)\s*(?:/\s*h)?\s*", text)
+    if not match:
+        raise UsageError(f"{text!r} is no price of an hour. Write a number such as 2.5/h")
+    return float(match[1])
+
+
 def format_bytes(num_bytes: float, most_digits: int = 1) -> str:
     """Bytes as a person reads them, in powers of 1024, with one digit after the point or more where they say more.
 

@@ -7,6 +7,7 @@ from legroom.environments import Environment
 from legroom.job_address import JobAddress
 from legroom.questions.loading.fake import FakeLoaders
 from legroom.questions.memory.fake import FakeMemory
+from legroom.questions.rate.fake import FakeLearning
 from legroom.questions.speed.fake import FakeSteps
 from legroom.questions.train.fake import FakeRuns
 from legroom.requests import Request
@@ -49,7 +50,7 @@ class FakeMachine:
     ) -> None:
         self.memory = memory or FakeMemory(**planted)
         self.steps, self.loaders, self.runs = steps or FakeSteps(), loaders or FakeLoaders(), runs or FakeRuns()
-        self.others, self.clock = others, clock or FakeClock()
+        self.others, self.clock = (*others, FakeLearning()), clock or FakeClock()
         self.asked: list[Request[Any]] = []
         """Every request that reached a child, in order."""
         self.num_started = self.num_closed = 0

@@ -129,6 +129,7 @@ def test_a_plan_carries_the_allocator_to_training_unless_another_is_named(tmp_pa
     answer = api.plan("digits", device="cuda", memory=16 * GIB, run=run)
     path = answer.plan_path
     assert next(item.value for item in answer.recommendations if item.name == "allocator") == "default"
+    machine.asked.clear()
     for more in ({"plan": path}, {"plan": path, "allocator": "expandable"}, {}):
         api.train("digits", device="cuda", num_steps=100, run=run, **more)
     trained = [request.allocator for request in machine.asked if isinstance(request, Train)]

@@ -28,7 +28,7 @@ MEMORY_KEYS = {
 PLAN_KEYS = {
     "batch_size", "accumulation_steps", "num_workers", "prefetch_factor", "learning_rate", "warmup_steps", "schedule",
     "num_steps", "num_epochs", "num_devices", "precision", "settings", "goal", "predicted_seconds", "predicted_range",
-    "baseline_seconds", "recommendations",
+    "baseline_seconds", "recommendations", "cooldown_steps", "predicted_cost", "factors",
 }  # fmt: skip
 
 
@@ -137,13 +137,15 @@ def test_uneven_samples_are_answered_for_the_worst_batch_with_the_typical_beside
 
 
 def test_plan_writes_a_plan_people_can_read(legroom, tmp_path):
-    ran = legroom("plan", "digits", "--device", "cpu", "--out", tmp_path / "o", "--json")
+    words = ("plan", f"{JOBS / 'gan.py'}:job", "--device", "cpu", "--out", tmp_path / "o", "--json")
+    ran = legroom(*words)
     assert ran.code == 0, ran.stderr
     assert set(ran.json) >= PLAN_KEYS
     plan = tomllib.loads((tmp_path / "o" / "plan.toml").read_text())
-    assert plan["batch_size"]["value"] == ran.json["batch_size"] == 32
-    assert "not measured" in plan["learning_rate"]["because"]
-    again = legroom("plan", "digits", "--device", "cpu", "--out", tmp_path / "o", "--json", "--resume")
+    assert plan["batch_size"]["value"] == ran.json["batch_size"]
+    assert plan["learning_rate"]["because"] == "the job's own"
+    assert any("its own step" in sentence for sentence in ran.json["missing"])
+    again = legroom(*words, "--resume")
     assert again.json["settings"] == ran.json["settings"]
     assert again.json["seconds"] == 0, "something was measured again"
 
@@ -160,7 +162,7 @@ def test_a_plan_splits_a_batch_that_does_not_fit(legroom, tmp_path):
     job = tmp_path / "wide.py"
     job.write_text(
         "import legroom, dataclasses\nfrom legroom.workloads.digits import job as digits\n"
-        "def job():\n    return dataclasses.replace(digits(1024), baseline=legroom.Settings(batch_size=1400))\n"
+        "def job():\n    return dataclasses.replace(digits(1024), valid_data=None, baseline=legroom.Settings(batch_size=1400))\n"
     )
     answer = legroom("plan", f"{job}:job", "--device", "cpu", "--memory", "700MiB", "--json").json
     assert answer["accumulation_steps"] > 1

@@ -15,7 +15,7 @@ from legroom.plan_file import Plan, read_plan, write_plan
 from legroom.questions.base import Recommendation
 from legroom.questions.memory.records import StepPeaks
 from legroom.questions.plan.view import print_plan
-from legroom.questions.plan.view import section as plan_section
+from legroom.questions.speed.records import TimeSteps
 from legroom.reports.page import gather_page
 from legroom.reports.saved_answers import save_answer
 from legroom.testing import FakeLoaders, FakeMachine, FakeSteps
@@ -174,9 +174,10 @@ def sizes_run(machine):
 
 
 def machine_of(**planted):
-    """A machine whose knee lies far above the job's own batch of 32, with slow samples."""
+    """A machine whose knee lies far above the job's own batch of 32, with slow samples, and a job nothing judges."""
     steps = FakeSteps(seconds=lambda size: 0.01 + 0.0001 * size)
-    return FakeMachine(steps=steps, loaders=FakeLoaders(num_cores=4), num_samples=60_000, **planted)
+    planted = {"num_samples": 60_000, "has_valid": False, **planted}
+    return FakeMachine(steps=steps, loaders=FakeLoaders(num_cores=4), **planted)
 
 
 @pytest.fixture
@@ -192,9 +193,10 @@ def test_a_plan_recommends_the_knee_and_the_workers_that_were_found(tmp_path, as
     answer = ask_plan(tmp_path, machine)
     assert answer.batch_size == speed.knee_batch_size > 32
     assert (answer.num_workers, answer.prefetch_factor) == (loading.num_workers, loading.prefetch_factor)
+    assert answer.predicted_seconds is None
+    assert any("valid_data" in sentence for sentence in answer.missing)
     assert set(item(answer, "batch_size").evidence) == {"step_times", "step_peaks"}
     assert item(answer, "num_workers").evidence == ["loader_rates"]
-    assert "at a batch of 32" in item(answer, "num_workers").because
     assert any("which rate suits" in note and "0.001" in note for note in answer.notes)
     assert not any("how fast samples are loaded" in what for what in answer.not_measured)
     assert read_plan(Path(answer.plan_path)).settings.batch_size == speed.knee_batch_size
@@ -208,13 +210,12 @@ def test_no_batch_above_the_fastest_one_timed_is_proved(tmp_path, asked):
     assert any(bound in note and "none was faster" in note for note in answer.notes)
 
 
-def test_where_nothing_was_timed_the_proof_ends_at_a_multiple_of_the_jobs_own_batch(tmp_path):
+def test_speed_and_loading_are_asked_where_nobody_asked_them(tmp_path):
     machine = machine_of(bytes_per_sample=1e4)
     answer = ask_plan(tmp_path, machine)
-    assert max(sizes_run(machine)) == 16 * 32
-    assert answer.batch_size == 32
-    assert any("Batches above 512 were not tried: that is 16 times the job's own" in note for note in answer.notes)
-    assert "legroom speed" in item(answer, "batch_size").because
+    assert answer.batch_size > 32
+    assert answer.num_workers > 0
+    assert set(answer.spent) == {"speed", "loading", "memory"}
 
 
 def test_what_memory_proved_caps_the_knee(tmp_path):
@@ -241,9 +242,11 @@ def test_a_memory_answer_in_the_folder_is_not_proved_again(tmp_path):
 @pytest.mark.parametrize("changed", [{"precision": "bf16"}, {"device": "cuda", "memory": "1GiB"}])
 def test_answers_of_another_device_or_precision_are_left_alone(tmp_path, asked, changed):
     machine, _, _ = asked
+    machine.asked.clear()
     answer = api.plan("digits", run=api.Run(out=tmp_path, engine=machine), **{"device": "cpu", **changed})
-    assert answer.batch_size == 32
-    assert item(answer, "num_workers").evidence == []
+    timed = [request.precision for request in machine.asked if isinstance(request, TimeSteps)]
+    assert set(timed) == ({"bf16"} if "precision" in changed else set())
+    assert ("speed" in answer.spent) == ("precision" in changed)
 
 
 def test_answers_from_before_the_jobs_file_changed_are_told_and_left_alone(tmp_path):
@@ -253,7 +256,7 @@ def test_answers_from_before_the_jobs_file_changed_are_told_and_left_alone(tmp_p
     api.speed(f"{job}:job", device="cpu", run=run)
     job.write_text("new = 2")
     answer = api.plan(f"{job}:job", device="cpu", run=run)
-    assert answer.batch_size == 32
+    assert "speed" in answer.spent
     assert any("speed" in note and "before the job's file changed" in note for note in answer.notes)
 
 
@@ -272,7 +275,7 @@ def test_a_job_with_its_own_step_is_not_told_to_accumulate(tmp_path):
 
 
 def test_an_epoch_keeps_ten_updates_however_large_the_knee(tmp_path):
-    machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 0.01 + 1e-5 * size), num_samples=1000)
+    machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 0.01 + 1e-5 * size), num_samples=1000, has_valid=False)
     knee = api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine)).knee_batch_size
     answer = ask_plan(tmp_path, machine)
     assert knee > answer.batch_size == 100
@@ -288,7 +291,7 @@ def test_a_larger_batch_that_may_not_pay_is_not_recommended(tmp_path, asked):
 
 
 def test_a_batch_already_past_the_knee_is_kept(tmp_path):
-    machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 0.0001 * size))
+    machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 0.0001 * size), has_valid=False)
     api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine))
     answer = ask_plan(tmp_path, machine)
     assert (answer.batch_size, answer.accumulation_steps) == (32, 1)
@@ -311,22 +314,19 @@ def test_the_page_says_when_an_answer_is_newer_than_the_plan(tmp_path):
     assert "made before" not in gather_page(tmp_path).sections[0].section.summary
 
 
-def test_a_terminal_tells_what_was_not_measured_in_one_line(tmp_path):
+def test_a_terminal_says_in_one_sentence_what_a_forecast_would_need(tmp_path):
     answer = ask_plan(tmp_path, machine_of(bytes_per_sample=1e4))
     said = io.StringIO()
     print_plan(Console(file=said, width=400), answer)
     lines = said.getvalue().splitlines()
-    assert [line for line in lines if "not measured" in line.lower()] == [
-        line for line in lines if line.startswith("Kept as the job has them, not measured: ")
-    ]
-    assert sum("learning_rate" in line for line in lines) == 1
-    (table,) = plan_section(answer).tables
-    assert [row[0] for row in table.rows if "not measured" in row[3]] == ["the rest"]
+    assert [line for line in lines if "  - Rate, schedule and length are the job's own" in line] != []
+    assert lines[2].startswith(f"Batch {answer.batch_size:,}, rate 0.001 (the job's own)")
+    assert not any("not measured" in line.lower() for line in lines if "watch the score" not in line)
 
 
 def test_variables_that_paid_reach_the_run_through_the_plan_alone(tmp_path):
     steps = FakeSteps(seconds=lambda size: 0.01 + 0.0001 * size, setting_factors={"OMP_WAIT_POLICY": 0.5})
-    machine = FakeMachine(steps=steps, bytes_per_sample=1e4)
+    machine = FakeMachine(steps=steps, bytes_per_sample=1e4, has_valid=False)
     run = api.Run(out=tmp_path, engine=machine)
     api.speed("digits", device="cpu", run=run)
     answer = ask_plan(tmp_path, machine)

@@ -1,87 +1,139 @@
 """Joins the answers to all questions into one plan, by what was measured and no more."""
 
-from collections.abc import Sequence
+import math
 from dataclasses import asdict, fields, replace
 from typing import Any
 
 from legroom.job import Settings
 from legroom.logbook import Records
 from legroom.questions.base import Recommendation
-from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.plan.answer import PlanAnswer
-from legroom.questions.plan.batch import rate_note, recommend_batch
+from legroom.questions.plan.batch import limit_of, rate_note, recommend_batch
+from legroom.questions.plan.forecast import Forecast, cost_in_money, factors_of, forecast_of
+from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
 from legroom.questions.plan.records import PlanQuestion
+from legroom.questions.rate.answer import RateAnswer
+from legroom.units import format_seconds
 
-UNMEASURED = {
-    "num_workers": "how fast samples are loaded",
-    "prefetch_factor": "how fast samples are loaded",
-    "learning_rate": "which rate suits this batch size",
-    "warmup_steps": "which rate suits this batch size",
-    "schedule": "which schedule suits this batch size",
-    "clip_norm": "which rate suits this batch size",
-    "num_epochs": "how many epochs the target needs",
-    "precision": "what another precision would give",
-    "seed": "how much the seed matters",
-}
-"""Questions that no measurement of this plan answered, by the setting each would decide."""
-MORE_DEVICES = "what more devices would give"
+SETTINGS = tuple(item.name for item in fields(Settings))
 
 
 def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
     """The plan that the answers give; what nothing was measured for stays as the user has it."""
     memory, speed = question.memory, question.speed
-    baseline = replace(Settings(**memory.baseline), precision=memory.settings["precision"])
-    batch = recommend_batch(baseline, memory, speed, own_step=records.description().own_step)
-    found = [*batch, *_recommend_workers(question.loading, batch[0].value)]
-    settings = replace(baseline, num_devices=1, **{item.name: item.value for item in found})
-    kept = {name: why for name, why in UNMEASURED.items() if name not in {item.name for item in found}}
+    assert memory is not None
+    baseline = replace(Settings(**question.baseline), precision=memory.settings["precision"], num_devices=1)
+    forecast = forecast_of(question)
+    adopted = forecast if forecast and forecast.is_better else None
+    found = _recommend(question, memory, baseline, adopted, own_step=records.description().own_step)
+    settings = replace(baseline, **{item.name: item.value for item in found if item.name in SETTINGS})
+    decided = {item.name for item in found}
     names = {item.name for item in fields(PlanAnswer)}
+    target = question.target
     return PlanAnswer(
         job=records.head.job,
         machine=memory.machine,
-        seconds=records.seconds(),
-        notes=[*question.notes, *rate_note(baseline, settings), *memory.notes],
-        not_measured=[*memory.not_measured, *dict.fromkeys(kept.values()), MORE_DEVICES],
+        seconds=sum(question.spent.values()) or records.seconds(),
+        notes=[*question.notes, *_notes(question, forecast, baseline, settings), *memory.notes],
+        not_measured=[*memory.not_measured, *question.missing],
         recommendations=[
-            *found,
+            *(item for item in found if item.name != "cooldown_steps"),
             *memory.recommendations,
             *_recommend_evaluation(memory),
             *_recommend_allocator(memory),
             *([item for item in speed.recommendations if item.name == "environment"] if speed else []),
-            *(_keep(name, getattr(baseline, name), why) for name, why in kept.items()),
-            _one_device(baseline),
+            *(_keep(name, getattr(baseline, name), question) for name in SETTINGS if name not in decided),
         ],
         goal=question.goal,
-        num_steps=None,
-        predicted_seconds=None,
-        predicted_range=None,
-        baseline_seconds=None,
+        target=f"{target['name']}={target['value']:.6g}" if target else "",
+        cooldown_steps=next((item.value for item in found if item.name == "cooldown_steps"), None),
+        **_forecast_words(question, forecast, adopted),
+        kept=forecast is not None and adopted is None,
         settings=asdict(settings),
+        baseline=asdict(baseline),
+        factors=dict(factors_of(question, forecast)) if forecast else {},
+        spent=dict(question.spent),
+        missing=list(question.missing),
         plan_path=question.path,
         **{name: value for name, value in asdict(settings).items() if name in names},
     )
 
 
-def _recommend_workers(answers: Sequence[LoadingAnswer], batch_size: int) -> list[Recommendation]:
-    """What `loading` found at this batch, or else at the batch it was asked for last."""
-    if not answers:
-        return []
-    answer = next((one for one in answers if one.batch_size == batch_size), answers[0])
-    where = "" if answer.batch_size == batch_size else f", measured at a batch of {answer.batch_size:,}"
-    because = {item.name: item.because + where for item in answer.recommendations}
-    workers = Recommendation(
-        name="num_workers",
-        value=answer.num_workers,
-        range=answer.range,
-        because=because["num_workers"],
-        evidence=["loader_rates"],
-    )
-    ahead = because.get("prefetch_factor", "without workers it has no effect")
-    return [
-        workers,
-        replace(workers, name="prefetch_factor", value=answer.prefetch_factor, range=None, because=ahead),
-    ]
+def _recommend(
+    question: PlanQuestion, memory: MemoryAnswer, baseline: Settings, adopted: Forecast | None, *, own_step: bool
+) -> list[Recommendation]:
+    """What to change of the job's own settings."""
+    if adopted is not None:
+        return by_forecast(question, memory, adopted)
+    nearest = _nearest(question)
+    if nearest is not None:
+        return by_nearest(question, nearest)
+    if question.is_judged and baseline.batch_size <= limit_of(memory):
+        return [*own_batch(baseline, memory), *workers(question.loading, baseline.batch_size, exactly=True)]
+    batch = recommend_batch(baseline, memory, question.speed, own_step=own_step)
+    return [*batch, *workers(question.loading, batch[0].value)]
+
+
+def _nearest(question: PlanQuestion) -> RateAnswer | None:
+    """What came nearest to a target that somebody named and nothing reached; the job's own settings are there else."""
+    target = question.target
+    if target is None or target["from"] != "given" or any(one.reached for one in question.rates):
+        return None
+    better = max if _rises(question) else min
+    return better((one for one in question.rates if one.best_value is not None), key=_best, default=None)
+
+
+def _best(answer: RateAnswer) -> float:
+    assert answer.best_value is not None
+    return answer.best_value
+
+
+def _rises(question: PlanQuestion) -> bool:
+    """Whether more is better: of scores that have not reached the target, those below it."""
+    target, first = question.rates[0].target, question.rates[0]
+    return target["name"] == "score" and (first.best_value is None or first.best_value < target["value"])
+
+
+def _forecast_words(question: PlanQuestion, forecast: Forecast | None, adopted: Forecast | None) -> dict[str, Any]:
+    """Seconds, range and money of what is to be run; those of the job's own run where it stays."""
+    words: dict[str, Any] = dict.fromkeys(("predicted_seconds", "predicted_range", "predicted_cost", "num_steps"))
+    if forecast is None:
+        return {**words, "baseline_seconds": None, "baseline_from": ""}
+    baseline = forecast.baseline
+    words |= {"baseline_seconds": baseline.seconds, "baseline_from": baseline.source}
+    if adopted is not None:
+        chosen = adopted.chosen
+        words |= {
+            "predicted_seconds": chosen.seconds,
+            "predicted_range": adopted.range,
+            "predicted_cost": cost_in_money(question, chosen.seconds, chosen.num_devices),
+            "num_steps": math.ceil(chosen.num_steps),
+        }
+    elif baseline.seconds is not None:
+        spread = forecast.seconds_spread
+        words |= {
+            "predicted_seconds": baseline.seconds,
+            "predicted_range": (baseline.seconds / spread, baseline.seconds * spread),
+            "predicted_cost": cost_in_money(question, baseline.seconds, 1),
+        }
+    return words
+
+
+def _notes(question: PlanQuestion, forecast: Forecast | None, baseline: Settings, settings: Settings) -> list[str]:
+    if forecast is None:
+        return [] if question.is_judged else rate_note(baseline, settings)
+    if not forecast.is_better:
+        low, high = (format_seconds(seconds) for seconds in forecast.range)
+        size, rate = forecast.chosen.batch_size, forecast.learned.rate(forecast.chosen.size)
+        return [
+            f"Batches of {size:,} at a rate of {rate:.3g} should take {low} to {high}, which is not surely less than "
+            "the job's own settings take; they stay"
+        ]
+    target = question.target or {}
+    if target.get("from") == "forecast":
+        return ["The target is a forecast of what the job's own settings reach, from the beginning of their run"]
+    return []
 
 
 def _recommend_evaluation(memory: MemoryAnswer) -> list[Recommendation]:
@@ -89,11 +141,6 @@ def _recommend_evaluation(memory: MemoryAnswer) -> list[Recommendation]:
     because = f"an evaluation pass of that size was {found} to fit the budget"
     evidence = memory.recommendations[0].evidence
     return [Recommendation(name="eval_batch_size", value=size, range=(1, size), because=because, evidence=evidence)]
-
-
-def _keep(name: str, value: Any, question: str) -> Recommendation:
-    because = f"the job's own; not measured: {question}"
-    return Recommendation(name=name, value=value, range=None, because=because)
 
 
 def _recommend_allocator(memory: MemoryAnswer) -> list[Recommendation]:
@@ -106,13 +153,8 @@ def _recommend_allocator(memory: MemoryAnswer) -> list[Recommendation]:
     return [Recommendation(name="allocator", value=memory.allocator, range=None, because=because, evidence=evidence)]
 
 
-def _one_device(baseline: Settings) -> Recommendation:
-    own = "" if baseline.num_devices == 1 else f"; the job's own is {baseline.num_devices}"
-    because = f"legroom trains on one device so far{own}; not measured: {MORE_DEVICES}"
-    return Recommendation(name="num_devices", value=1, range=None, because=because)
-
-
-def split_recommendations(answer: PlanAnswer) -> tuple[list[Recommendation], list[Recommendation]]:
-    """What was found, and what stays as the job has it because nothing was measured for it."""
-    kept = [item for item in answer.recommendations if not item.evidence]
-    return [item for item in answer.recommendations if item not in kept], kept
+def _keep(name: str, value: Any, question: PlanQuestion) -> Recommendation:
+    because = "the job's own"
+    if name == "num_devices" and question.baseline["num_devices"] != 1:
+        because = f"legroom trains on one device so far; the job's own is {question.baseline['num_devices']}"
+    return Recommendation(name=name, value=value, range=None, because=because)

@@ -1,6 +1,6 @@
 """The answer of `legroom plan`, with the names scripts rely on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,36 @@ class PlanAnswer(Answer):
     prefetch_factor: int
     learning_rate: float
     warmup_steps: int
+    cooldown_steps: int | None = None
     schedule: str
     num_steps: int | None
+    """Updates to the target."""
     num_epochs: int
     num_devices: int
     precision: str
     goal: str
+    target: str = ""
+    """What the run is to reach, as "score=0.97"; empty where nothing is judged."""
     predicted_seconds: float | None
+    """To the target."""
     predicted_range: tuple[float, float] | None
+    predicted_cost: float | None = None
+    """In the currency of the price, where one was named."""
     baseline_seconds: float | None
+    """To the same target by the job's own settings."""
+    baseline_from: str = ""
+    """`measured`, `forecast`, or empty where nothing is known."""
+    kept: bool = False
+    """Whether the job's own settings stay, because nothing was surely better."""
     settings: dict[str, Any]
+    baseline: dict[str, Any] = field(default_factory=dict)
+    """The job's own settings."""
+    factors: dict[str, Any] = field(default_factory=dict)
+    """The numbers of laws/time_to_target, by the names of its arguments; empty where there is no forecast."""
+    spent: dict[str, float] = field(default_factory=dict)
+    """Seconds that each question took."""
+    missing: list[str] = field(default_factory=list)
+    """What the plan leaves open, and what that would need."""
     plan_path: str = ""
     """The plan.toml that was written; empty in answers of earlier versions."""
 

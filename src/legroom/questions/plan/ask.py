@@ -1,23 +1,39 @@
 """`legroom plan`: what should I run?"""
 
+import math
+import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from legroom.host.target import choose_target
+from legroom.errors import UsageError
+from legroom.host.target import Target, choose_target
 from legroom.job import Settings
-from legroom.job_address import AnyJob, address_of
+from legroom.job_address import AnyJob, JobAddress, address_of, out_folder
 from legroom.plan_file import Plan, write_plan
-from legroom.questions.base import Foreseen
+from legroom.questions.base import Foreseen, ForeseenProbe, check_word, read_target
+from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.ask import ask_memory, memory_question, open_memory_session
 from legroom.questions.memory.ask import foresee as foresee_memory
 from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.plan.advice import advise
 from legroom.questions.plan.answer import PlanAnswer
-from legroom.questions.plan.batch import needs_passes, worth_proving
-from legroom.questions.plan.known import KnownAnswers, find_known
+from legroom.questions.plan.batch import limit_of, needs_passes, worth_proving
+from legroom.questions.plan.known import Circumstances, find_memory
 from legroom.questions.plan.records import PlanQuestion
+from legroom.questions.plan.search import Search, ask_others
 from legroom.session import Run, Session, keep
+from legroom.setting_rules import PRECISIONS
+
+GOALS = ("fastest", "cheapest", "frugal")
+LEAST_SECONDS = 20.0
+FORESEEN = (
+    ("speed: a first look at 6 to 12 batch sizes", (6.0, 30.0)),
+    ("rate: runs by the job's own settings, then trials of rates", (15.0, 45.0)),
+    ("rate again, where another batch should be sooner", (0.0, 25.0)),
+    ("loading: loaders compared with the step", (0.0, 30.0)),
+)
+"""What is asked before memory, and its seconds on two cores; jobs whose own run takes minutes take longer."""
 
 
 def plan(
@@ -25,19 +41,55 @@ def plan(
     *,
     options: Mapping[str, str] | None = None,
     device: str = "auto",
+    goal: str = "fastest",
+    target: str = "same",
+    budget: float = 300.0,
+    price: float | None = None,
+    batch_size: int | None = None,
     memory: int | str | None = None,
     card: str | None = None,
     precision: str | None = None,
     run: Run | None = None,
 ) -> PlanAnswer:
-    """What should I run? Takes the answers in the folder, proves that the batch fits, and writes plan.toml."""
+    """What should I run? Asks speed, rate, loading and memory as far as they can change it, and writes plan.toml.
+
+    goal: "fastest", "cheapest" (needs no price on one device), or "frugal": the least energy.
+    target: "score=0.97", "loss=1.5", or "same" for what the job's own settings reach.
+    budget: seconds that the plan may take. price: of the device's hour. batch_size: leaves the rest to be found.
+    """
     run = run or Run()
     address = address_of(job, options)
-    target = choose_target(run.host, device, memory, card)
-    with open_memory_session("plan", address, run, target) as session:
-        about = replace(memory_question(session, target, precision, run.seed), up_to_data=True)
-        question = _ask_others(session, about)
-        session.note(question)
+    _check_words(goal, target, budget, price, batch_size, precision)
+    place = choose_target(run.host, device, memory, card)
+    run = replace(run, together=run.together or uuid.uuid4().hex[:12])
+    about = Circumstances(
+        folder=out_folder(address, run.out),
+        digest=address.digest,
+        machine=run.host.name,
+        device=place.device,
+        precision=precision,
+        target=target,
+    )
+    proved = _prove(address, run, place, about) if place.is_named and place.is_here else None
+    most = limit_of(proved) if proved else None
+    question = PlanQuestion(
+        path=str(about.folder / "plan.toml"),
+        goal=goal,
+        price_per_hour=price,
+        batch_size=batch_size,
+        num_cores=run.host.limits.num_cores,
+    )
+    chosen: int | None = None
+    if place.is_here:
+        question, chosen = ask_others(Search(job, options, run, about, question, budget), most)
+    started = run.clock()
+    with open_memory_session("plan", address, run, place) as session:
+        asked = replace(memory_question(session, place, precision, run.seed), up_to_data=True)
+        session.progress("memory", 0.88)
+        question = _with_memory(session, asked, about, _with_job(session, question), chosen, proved)
+        if session.records.seconds():
+            question = replace(question, spent={**question.spent, "memory": run.clock() - started})
+        session.note(question, begins=True)
         answer = advise(session.records, question)
         write_plan(_plan_of(answer, address.options), Path(question.path))
         return keep(session, answer)
@@ -54,28 +106,67 @@ def foresee(
 ) -> Foreseen:
     """Which probes would `plan` run, and how long should they take? Runs none."""
     foreseen = foresee_memory(job, options=options, device=device, memory=memory, card=card, run=run)
-    note = "An answer to memory in the folder that still holds takes the place of all but the first"
-    return replace(foreseen, notes=[*foreseen.notes, note])
+    is_here = choose_target((run or Run()).host, device, memory, card).is_here
+    others = [ForeseenProbe(what=what, num_probes=(1, 1), seconds=seconds) for what, seconds in FORESEEN]
+    note = "Answers in the folder that still hold take the place of asking again"
+    first, *rest = foreseen.probes
+    return replace(foreseen, probes=[first, *(others if is_here else []), *rest], notes=[*foreseen.notes, note])
 
 
-def _ask_others(session: Session, about: MemoryQuestion) -> PlanQuestion:
-    """Take the answers in the folder; ask memory where none holds, as far as a batch could pay."""
+def _check_words(
+    goal: str, target: str, budget: float, price: float | None, batch_size: int | None, precision: str | None
+) -> None:
+    check_word("goal", goal, GOALS)
+    if target != "same":
+        read_target(target, "same")
+    if not LEAST_SECONDS <= budget < math.inf:
+        raise UsageError(f"--budget is {budget:g} s; it must be at least {LEAST_SECONDS:g} s")
+    if price is not None and not 0 <= price < math.inf:
+        raise UsageError(f"--price is {price:g}; it must be at least 0, as 2.5/h")
+    if batch_size is not None and batch_size < 1:
+        raise UsageError(f"--batch-size is {batch_size}; it must be at least 1")
+    if precision is not None:
+        check_word("precision", precision, PRECISIONS)
+
+
+def _prove(address: JobAddress, run: Run, place: Target, about: Circumstances) -> MemoryAnswer:
+    """What a budget of memory that was named holds: nothing larger is to be tried."""
+    with open_memory_session("plan", address, run, place) as session:
+        question = replace(memory_question(session, place, about.precision, run.seed), up_to_data=True)
+        own = int(session.records.description().baseline["batch_size"])
+        known, _ = find_memory(about, question)
+        return known or ask_memory(session, replace(question, most=worth_proving(own, None).most))
+
+
+def _with_job(session: Session, question: PlanQuestion) -> PlanQuestion:
+    """The question with what the job says of itself."""
     description = session.records.description()
-    baseline = Settings(**description.baseline)
-    known = find_known(session.logbook, about) if about.is_here else KnownAnswers()
-    worth = worth_proving(baseline.batch_size, known.speed)
-    about = replace(about, most=worth.most)
-    memory = known.memory or ask_memory(session, about)
-    if about.is_here and not description.own_step and needs_passes(baseline, memory, known.speed):
-        whole = baseline.batch_size * baseline.accumulation_steps
-        memory = ask_memory(session, replace(about, effective_batch=whole))
-    return PlanQuestion(
-        path=str(session.logbook.path.parent / "plan.toml"),
-        memory=memory,
-        speed=known.speed,
-        loading=known.loading,
-        notes=[*known.notes, *([] if known.memory else worth.note(memory))],
+    return replace(
+        question,
+        baseline=dict(description.baseline),
+        num_samples=description.widest_batch or description.num_samples,
+        parameter_bytes=description.parameter_bytes,
     )
+
+
+def _with_memory(
+    session: Session,
+    asked: MemoryQuestion,
+    about: Circumstances,
+    question: PlanQuestion,
+    chosen: int | None,
+    proved: MemoryAnswer | None,
+) -> PlanQuestion:
+    """The question with an answer to memory, proved as far as a batch could be run."""
+    own_step, baseline = session.records.description().own_step, Settings(**question.baseline)
+    known, notes = (proved, ()) if proved or not asked.is_here else find_memory(about, asked)
+    worth = worth_proving(baseline.batch_size, question.speed)
+    asked = replace(asked, most=max(chosen, baseline.batch_size) if chosen else worth.most)
+    memory = known or ask_memory(session, asked)
+    if asked.is_here and not chosen and not own_step and needs_passes(baseline, memory, question.speed):
+        memory = ask_memory(session, replace(asked, effective_batch=question.own_size))
+    bound = [] if known or chosen else worth.note(memory)
+    return replace(question, memory=memory, notes=[*question.notes, *notes, *bound])
 
 
 def _plan_of(answer: PlanAnswer, options: Mapping[str, str]) -> Plan:
@@ -89,4 +180,8 @@ def _plan_of(answer: PlanAnswer, options: Mapping[str, str]) -> Plan:
         recommendations=answer.recommendations,
         notes=answer.notes,
         not_measured=answer.not_measured,
+        target=answer.target,
+        predicted_seconds=answer.predicted_seconds,
+        predicted_range=answer.predicted_range,
+        cost_seconds=sum(answer.spent.values()) or None,
     )

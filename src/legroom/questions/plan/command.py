@@ -1,12 +1,36 @@
 """Words of `legroom plan`."""
 
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from legroom.cli import options
+from legroom.units import parse_price, parse_seconds
 
 
 def words(
-    memory: options.Memory = None, card: options.Card = None, precision: options.Precision = None
+    goal: Annotated[str, typer.Option(help="fastest, cheapest, or frugal: the least energy.")] = "fastest",
+    target: Annotated[
+        str,
+        typer.Option(metavar="NAME=VALUE", help="score=0.97, loss=1.5, or same: what the job's own settings reach."),
+    ] = "same",
+    budget: Annotated[str, typer.Option(metavar="TIME", help="Time the plan may take, such as 5min.")] = "5min",
+    price: Annotated[
+        str | None, typer.Option(metavar="PRICE", help="Of the device's hour, such as 2.5/h: tells what the run costs.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Samples of a pass; the rest is found for it. (default: found too)")
+    ] = None,
+    memory: options.Memory = None,
+    card: options.Card = None,
+    precision: options.Precision = None,
 ) -> dict[str, Any]:
-    """What should I run? Takes the answers in the folder, proves that the batch fits, and writes plan.toml."""
-    return {"memory": memory, "card": card, "precision": precision}
+    """What should I run? Finds batch, rate, schedule, length and workers, tells the time to the target."""
+    named = {"goal": goal, "target": target, "budget": parse_seconds(budget), "batch_size": batch_size}
+    return {
+        **named,
+        "price": None if price is None else parse_price(price),
+        "memory": memory,
+        "card": card,
+        "precision": precision,
+    }

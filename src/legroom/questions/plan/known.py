@@ -1,16 +1,17 @@
 """Answers that lie in a job's folder and still hold, so that a plan need not ask again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from legroom.errors import UsageError
-from legroom.logbook import Logbook, RunStarted, read_lines
-from legroom.questions.base import Answer
+from legroom.logbook import FILE_NAME, RunStarted, read_lines
+from legroom.questions.base import Answer, read_target
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.records import MemoryQuestion
+from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.speed.answer import SpeedAnswer
 
 if TYPE_CHECKING:
@@ -18,30 +19,63 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownAnswers:
-    """The newest answer to each question, of this job as it is now, on this device and in this precision."""
+class Circumstances:
+    """Of which job, on which machine, and what an answer must be about."""
 
-    memory: MemoryAnswer | None = None
-    speed: SpeedAnswer | None = None
-    loading: Sequence[LoadingAnswer] = ()
-    """One for each batch size that was asked for, the newest first."""
+    folder: Path
+    digest: str
+    machine: str
+    device: str
+    precision: str | None
+    """None: the job's own."""
+    target: str = "same"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownAnswers:
+    """Answers of this job as it is now, on this device and in this precision, the newest first."""
+
+    answers: Sequence[Answer] = ()
     notes: Sequence[str] = ()
 
+    @property
+    def speed(self) -> SpeedAnswer | None:
+        """The newest; one that timed closely goes before first looks."""
+        found = [answer for answer in self.answers if isinstance(answer, SpeedAnswer)]
+        return next((answer for answer in found if not answer.quick), found[0] if found else None)
 
-def find_known(logbook: Logbook, question: MemoryQuestion) -> KnownAnswers:
-    """What the logbook's folder holds for the question's device, precision and budget."""
-    heads, _, _ = read_lines(logbook.path)
-    alike = [saved for saved in _read(logbook.path.parent) if _is_about(saved.answer, question)]
-    current = [saved for saved in alike if _is_current(saved, heads, logbook.records.head)]
-    answers = [saved.answer for saved in current]
+    @property
+    def loading(self) -> list[LoadingAnswer]:
+        """One for each batch size that was asked for."""
+        return [answer for answer in self.answers if isinstance(answer, LoadingAnswer)]
+
+    @property
+    def rates(self) -> list[RateAnswer]:
+        """One for each batch size that was asked for and reached the target."""
+        return [answer for answer in self.answers if isinstance(answer, RateAnswer) and answer.reached]
+
+
+def find_known(about: Circumstances) -> KnownAnswers:
+    """What the folder holds of speed, loading and rate."""
+    return _find(about, lambda answer: _is_about(answer, about))
+
+
+def find_memory(about: Circumstances, question: MemoryQuestion) -> tuple[MemoryAnswer | None, Sequence[str]]:
+    """The newest answer about the question's device, precision and budget, and a sentence where it is outdated."""
+    found = _find(about, lambda answer: isinstance(answer, MemoryAnswer) and _same_memory(answer, question))
+    return next((answer for answer in found.answers if isinstance(answer, MemoryAnswer)), None), found.notes
+
+
+def _find(about: Circumstances, fits: Callable[[Answer], bool]) -> KnownAnswers:
+    heads, _, _ = read_lines(about.folder / FILE_NAME)
+    alike = [saved for saved in _read(about.folder) if fits(saved.answer)]
+    current = [saved for saved in alike if _is_current(saved, heads, about)]
     outdated = sorted({saved.question for saved in alike} - {saved.question for saved in current})
     return KnownAnswers(
-        memory=next((answer for answer in answers if isinstance(answer, MemoryAnswer)), None),
-        speed=next((answer for answer in answers if isinstance(answer, SpeedAnswer)), None),
-        loading=[answer for answer in answers if isinstance(answer, LoadingAnswer)],
+        answers=[saved.answer for saved in current],
         notes=[
             f"The answer to {name} is from before the job's file changed, or of another machine, and was not used; "
-            f"ask legroom {name} again"
+            f"it was asked again"
             for name in outdated
         ],
     )
@@ -57,16 +91,32 @@ def _read(folder: Path) -> "list[SavedAnswer]":
         return []
 
 
-def _is_about(answer: Answer, question: MemoryQuestion) -> bool:
+def _is_about(answer: Answer, about: Circumstances) -> bool:
     match answer:
-        case MemoryAnswer():
-            same = answer.verified and answer.num_devices == 1 and _same_budget(answer, question)
-            return same and (answer.device, answer.settings["precision"]) == (question.device, question.precision)
         case SpeedAnswer():
-            return (answer.device, answer.precision) == (question.device, question.precision)
+            precision = answer.precision
+        case RateAnswer():
+            if not _same_target(answer, about.target):
+                return False
+            precision = str(answer.settings["precision"])
         case LoadingAnswer(num_devices=1, rule="legroom"):
-            return (answer.device, answer.settings.get("precision")) == (question.device, question.precision)
-    return False
+            precision = str(answer.settings.get("precision"))
+        case _:
+            return False
+    wanted = about.precision or answer.baseline["precision"]
+    return (str(answer.device), precision) == (about.device, str(wanted))
+
+
+def _same_target(answer: RateAnswer, target: str) -> bool:
+    if target == "same":
+        return str(answer.target["from"]) != "given"
+    name, value = read_target(target, "same")
+    return str(answer.target["name"]) == name and float(answer.target["value"]) == value
+
+
+def _same_memory(answer: MemoryAnswer, question: MemoryQuestion) -> bool:
+    same = answer.verified and answer.num_devices == 1 and _same_budget(answer, question)
+    return same and (answer.device, answer.settings["precision"]) == (question.device, question.precision)
 
 
 def _same_budget(answer: MemoryAnswer, question: MemoryQuestion) -> bool:
@@ -76,7 +126,7 @@ def _same_budget(answer: MemoryAnswer, question: MemoryQuestion) -> bool:
     return answer.peak_bytes <= question.budget_bytes
 
 
-def _is_current(saved: "SavedAnswer", heads: Sequence[RunStarted], now: RunStarted) -> bool:
+def _is_current(saved: "SavedAnswer", heads: Sequence[RunStarted], about: Circumstances) -> bool:
     """Whether the last run of that question before the answer was of the same file on the same machine."""
     seconds = len("2026-01-01T00:00:00")  # heads are written without fractions
     asked = [
@@ -84,4 +134,4 @@ def _is_current(saved: "SavedAnswer", heads: Sequence[RunStarted], now: RunStart
         for head in heads
         if head.command == saved.question and head.started_at[:seconds] <= saved.answered_at[:seconds]
     ]
-    return bool(asked) and (asked[-1].digest, asked[-1].machine) == (now.digest, now.machine)
+    return bool(asked) and (asked[-1].digest, asked[-1].machine) == (about.digest, about.machine)

@@ -1,12 +1,13 @@
-"""What a plan is made of: answers to other questions. It asks nothing of a child itself."""
+"""What a plan is made of: answers to other questions, and what runs by the job's own settings showed."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from legroom.errors import UsageError
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
+from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.speed.answer import SpeedAnswer
 from legroom.requests import RecordKind
 
@@ -15,18 +16,82 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRun:
+    """A run by the job's own settings: how fast it trains, and when it was at the target."""
+
+    batch_size: int
+    """Of a pass."""
+    num_passes: int = 1
+    num_workers: int
+    num_steps: int
+    """Updates it made."""
+    step_seconds: float
+    """Of an update with its batch, evaluations left out."""
+    wait_seconds: float | None
+    """Of an update, those that were spent on waiting for its batch; None where nobody looked."""
+    evaluation_seconds: float
+    """Of one pass over the validation data."""
+    steps_to_target: int | None
+    """Updates before the first evaluation at the target; None where none was there."""
+    value: float | None = None
+    """The best loss or score of its evaluations."""
+    ended: bool = True
+    """Whether it came to its end or to the target, and not to the end of a budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuestion:
     """Which plan do these answers give? It holds them whole: those in the folder may be replaced by newer ones."""
 
     path: str
     """Of the plan.toml."""
-    memory: MemoryAnswer
+    baseline: Mapping[str, Any] = field(default_factory=dict)
+    """The job's own settings."""
+    num_samples: int | None = None
+    """Of the data set; None where nobody knows."""
+    parameter_bytes: int = 0
+    memory: MemoryAnswer | None = None
+    """None while others are asked; a plan is made of one."""
     speed: SpeedAnswer | None = None
     loading: Sequence[LoadingAnswer] = ()
     """One for each batch size that was asked for, the newest first."""
-    goal: str = "time"
+    is_judged: bool = False
+    """Whether the job has what a rate is sought by."""
+    rates: Sequence[RateAnswer] = ()
+    """One for each batch size that was asked for; the first was asked first."""
+    runs: Sequence[OwnRun] = ()
+    """By the job's own settings, one for each seed."""
+    paces: Mapping[int, float] = field(default_factory=dict)
+    """Seconds of an update while `rate` trained, by batch size."""
+    num_cores: int = 1
+    goal: str = "fastest"
+    price_per_hour: float | None = None
+    """Of the device."""
+    batch_size: int | None = None
+    """That the user named; None where it is to be found."""
+    spent: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that each question took."""
+    missing: Sequence[str] = ()
+    """What could not be asked, and what that would need, a sentence each."""
     notes: Sequence[str] = ()
     """Why some answers were left alone, and where the search for the largest batch ended."""
+
+    @property
+    def own_size(self) -> int:
+        """Samples of an update by the job's own settings."""
+        return int(self.baseline["batch_size"]) * int(self.baseline["accumulation_steps"])
+
+    @property
+    def own_steps(self) -> int | None:
+        """Updates of a whole run by the job's own settings; None where nobody knows the length of an epoch."""
+        if self.num_samples is None:
+            return None
+        return int(self.baseline["num_epochs"]) * max(1, self.num_samples // self.own_size)
+
+    @property
+    def target(self) -> dict[str, Any] | None:
+        """What is to be reached: `name`, `value` and `from`; None where no rate was sought."""
+        return self.rates[0].target if self.rates else None
 
 
 RECORDS: tuple[RecordKind, ...] = ()

@@ -1,47 +1,129 @@
-"""What to run, as a section: every recommendation with its reason."""
+"""What to run, in a terminal and as a section: the answer in one sentence, before and after, what it cost."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from legroom.questions.plan.advice import MORE_DEVICES, UNMEASURED, split_recommendations
+from legroom.questions.base import Recommendation
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.reports.figures import Column, Section, Table
-from legroom.reports.terminal import print_remarks, print_title
+from legroom.reports.terminal import print_title
 from legroom.reports.views import View
+from legroom.units import format_seconds
+
+COMPARED = {
+    "batch_size": "batch",
+    "accumulation_steps": "passes an update",
+    "learning_rate": "learning rate",
+    "warmup_steps": "warm-up",
+    "schedule": "schedule",
+    "num_epochs": "epochs",
+    "num_workers": "workers",
+    "prefetch_factor": "prefetch",
+    "precision": "precision",
+}
+"""Settings of the table, by the names people have for them."""
+ALWAYS = ("batch_size", "learning_rate", "num_workers")
+
+
+def summary(answer: PlanAnswer) -> str:
+    """The answer in one sentence."""
+    if answer.kept:
+        return f"Keep the job's own settings ({_settings(answer)}): nothing was surely better{_time(answer)}."
+    return f"{_settings(answer).capitalize()}{_time(answer)}."
+
+
+def _settings(answer: PlanAnswer) -> str:
+    batch = f"batch {answer.batch_size:,}"
+    if answer.accumulation_steps > 1:
+        batch += f" in {answer.accumulation_steps} passes an update"
+    warm = f" with {answer.warmup_steps:,} warm-up steps" if answer.warmup_steps else ""
+    kept = {item.name for item in answer.recommendations if not item.evidence}
+    own = " (the job's own)" if "learning_rate" in kept and not answer.kept else ""
+    return f"{batch}, rate {answer.learning_rate:.3g}{own}{warm}, {_workers(answer.num_workers)}"
+
+
+def _workers(num: int) -> str:
+    return {0: "no workers", 1: "1 worker"}.get(num, f"{num} workers")
+
+
+def _time(answer: PlanAnswer) -> str:
+    if answer.predicted_seconds is None or answer.predicted_range is None:
+        return f": no forecast; {answer.missing[0][:1].lower()}{answer.missing[0][1:]}" if answer.missing else ""
+    target = answer.target.partition("=")
+    about, low, high = (format_seconds(value) for value in (answer.predicted_seconds, *answer.predicted_range))
+    reached = f": {target[0]} {target[2]} in about {about} ({low} to {high})"
+    cost = "" if answer.predicted_cost is None else f" for {answer.predicted_cost:.3g}"
+    return reached + cost + ("" if answer.kept else before(answer))
+
+
+def before(answer: PlanAnswer) -> str:
+    """How long the job's own settings take, and how that is known."""
+    if answer.baseline_from == "never":
+        return "; the job's own settings did not get there"
+    if answer.baseline_seconds is None:
+        return ""
+    seconds = format_seconds(answer.baseline_seconds)
+    return {
+        "measured": f" instead of {seconds}",
+        "forecast": f" instead of about {seconds} (forecast)",
+        "at least": f" instead of more than {seconds}",
+    }[answer.baseline_from]
 
 
 def section(answer: PlanAnswer, others: Sequence[PlanAnswer] = ()) -> Section:
     """The section; a folder holds one plan, so there are no others."""
-    batch = f"batches of {answer.batch_size:,}"
-    if answer.accumulation_steps > 1:
-        batch += f", {answer.accumulation_steps} passes an update"
-    kept = {item.name for item in split_recommendations(answer)[1]}
-    own = " (the job's own rate: which one suits was not measured)" if "learning_rate" in kept else ""
-    rate = f"a learning rate of {answer.learning_rate:g}{own}"
     return Section(
         title="What should I run?",
-        summary=f"Run {batch} with {_workers(answer.num_workers)} and {rate}.",
-        facts=[],
-        tables=[_recommendations(answer)],
+        summary=summary(answer),
+        facts=[("open", "", sentence) for sentence in answer.missing],
+        tables=[_compared(answer), _recommendations(answer), *([_spent(answer)] if answer.spent else [])],
     )
 
 
-def _workers(num: int) -> str:
-    return {0: "no loader workers", 1: "1 loader worker"}.get(num, f"{num} loader workers")
+def _compared(answer: PlanAnswer) -> Table:
+    return Table(
+        name="plan-compared",
+        title="Before and after",
+        columns=[
+            *(Column(label=label) for label in ("setting", "the job's own", "plan")),
+            Column(label="because", sentences=True),
+        ],
+        rows=compared_rows(answer),
+    )
+
+
+def compared_rows(answer: PlanAnswer) -> list[list[str]]:
+    """Settings that change, and the most important ones anyway; then the time to the target."""
+    because = {item.name: item.because for item in answer.recommendations}
+    rows = [
+        [label, _word(answer.baseline.get(name)), _word(answer.settings[name]), because.get(name, "")]
+        for name, label in COMPARED.items()
+        if name in ALWAYS or answer.baseline.get(name) != answer.settings[name]
+    ]
+    own = before(answer).removeprefix(" instead of ").removeprefix("; the job's own settings ")
+    if answer.predicted_seconds is not None and answer.predicted_range is not None:
+        low, high = (format_seconds(value) for value in answer.predicted_range)
+        told = f"{format_seconds(answer.predicted_seconds)} ({low} to {high})"
+        rows.append(["time to target", own, told, f"to {answer.target}; forecast from measured updates and steps"])
+    return rows
 
 
 def _recommendations(answer: PlanAnswer) -> Table:
     found, kept = split_recommendations(answer)
     rows = [
-        [item.name, item.value, "" if item.range is None else "{:,} to {:,}".format(*item.range), item.because]
+        [
+            item.name,
+            item.value,
+            "" if item.range is None else f"{_word(item.range[0])} to {_word(item.range[1])}",
+            item.because,
+        ]
         for item in found
     ]
-    rest = ", ".join(f"{item.name} {'none' if item.value is None else item.value}" for item in kept)
+    rest = ", ".join(f"{item.name} {_word(item.value)}" for item in kept)
     return Table(
         name="plan-settings",
         title="Every setting",
@@ -49,31 +131,44 @@ def _recommendations(answer: PlanAnswer) -> Table:
             *(Column(label=label) for label in ("setting", "value", "range")),
             Column(label="because", sentences=True),
         ],
-        rows=[*rows, ["the rest", "", "", f"kept as the job has them, not measured: {rest}"]],
+        rows=[*rows, ["the rest", "", "", f"as the job has them: {rest}"]],
     )
 
 
+def _spent(answer: PlanAnswer) -> Table:
+    rows = [[name, seconds] for name, seconds in answer.spent.items()]
+    return Table(
+        name="plan-spent",
+        title="What the plan itself took",
+        columns=[Column(label="question"), Column(label="time", unit="seconds")],
+        rows=rows,
+    )
+
+
+def split_recommendations(answer: PlanAnswer) -> tuple[list[Recommendation], list[Recommendation]]:
+    """What was found, and what stays as the job has it because nothing was measured for it."""
+    kept = [item for item in answer.recommendations if not item.evidence]
+    return [item for item in answer.recommendations if item not in kept], kept
+
+
 def print_plan(console: Console, answer: PlanAnswer) -> None:
-    """What was found, each with its reason; what was kept, in one line."""
+    """The answer in a sentence, before and after with the reasons, then the rest."""
     print_title(console, answer, f"goal: {answer.goal}")
-    found, kept = split_recommendations(answer)
-    table = Grid("setting", "value", "range", "because")
-    for item in found:
-        span = "" if item.range is None else f"{_number(item.range[0])} to {_number(item.range[1])}"
-        table.add_row(item.name, _number(item.value), span, escape(item.because))
+    console.print(f"\n[bold]{escape(summary(answer))}[/bold]\n")
+    table = Grid("setting", "the job's own", "plan", "because")
+    for row in compared_rows(answer):
+        table.add_row(*map(escape, row))
     console.print(table)
-    words = ", ".join(f"{item.name} {_number(item.value)}" for item in kept)
-    console.print(f"Kept as the job has them, not measured: {escape(words)}")
-    rest = [
-        what[:1].upper() + what[1:] for what in answer.not_measured if what not in (*UNMEASURED.values(), MORE_DEVICES)
-    ]
-    print_remarks(console, replace(answer, not_measured=[], notes=[*answer.notes, *rest]))
+    for line in [*answer.missing, *answer.notes]:
+        console.print(f"  - {escape(line)}")
+    parts = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in answer.spent.items())
+    console.print(f"\nThe plan took {format_seconds(answer.seconds)}: {parts}." if parts else "")
 
 
-def _number(value: Any) -> str:
+def _word(value: Any) -> str:
     if value is None:
         return "none"
-    return f"{value:,}" if isinstance(value, int) else f"{value}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}" if isinstance(value, float) else f"{value}"
 
 
-VIEW = View(answer=PlanAnswer, print=print_plan, section=section, made_of=("memory", "speed", "loading"))
+VIEW = View(answer=PlanAnswer, print=print_plan, section=section, made_of=("memory", "speed", "loading", "rate"))

@@ -1,0 +1,106 @@
+"""What the logbook holds of training: runs by the job's own settings, and the pace of a search for a rate."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from legroom.logbook import Entry, RunStarted, read_lines
+from legroom.questions.plan.records import OwnRun
+from legroom.questions.rate.records import Grown, GrowTrunk, RunTrial, Trial
+from legroom.requests import JobDescription
+from legroom.training.records import Evaluated, Train, Trained
+
+FEWEST_PACED = 100
+"""Updates below which a pace is told by what surrounds them."""
+Target = tuple[Literal["loss", "score"], float]
+
+
+def current_entries(path: Any, now: RunStarted) -> list[Entry]:
+    """All entries in the logbook of the same file of the job on the same machine, whoever asked for them."""
+    heads, entries, _ = read_lines(path)
+    same = {head.run for head in heads if (head.digest, head.machine) == (now.digest, now.machine)}
+    return [entry for entry in entries if entry.run in same]
+
+
+def own_runs(entries: Sequence[Entry], description: JobDescription, device: str, target: Target | None) -> list[OwnRun]:
+    """The longest run of each seed by the job's own settings."""
+    found: dict[int, OwnRun] = {}
+    for entry in entries:
+        request, result = entry.request, entry.result
+        if not (isinstance(request, Train | RunTrial) and isinstance(result, Trained | Trial)):
+            continue
+        if _is_own(request, description, device):
+            seed, run = int(request.settings["seed"]), _read(request, result, description, target)
+            if run is not None and (seed not in found or run.num_steps >= found[seed].num_steps):
+                found[seed] = run
+    return list(found.values())
+
+
+def _is_own(request: Train | RunTrial, description: JobDescription, device: str) -> bool:
+    same = {**request.settings, "seed": 0} == {**description.baseline, "seed": 0} and request.device == device
+    if isinstance(request, RunTrial):
+        return same and request.fraction == 1
+    return same and not (request.compile or request.channels_last or request.fused)
+
+
+def _read(
+    request: Train | RunTrial, result: Trained | Trial, description: JobDescription, target: Target | None
+) -> OwnRun | None:
+    if not result.num_steps or not result.samples_per_second:
+        return None
+    training = result.num_samples / result.samples_per_second
+    rest = max(0.0, result.seconds - training)
+    goal = description.goal if target and target[0] == "score" else "min"
+    there = [found.step for found in result.evaluations if target and _is_there(found, target, goal)]
+    values = [value for found in result.evaluations if target and (value := _value(found, target[0])) is not None]
+    return OwnRun(
+        batch_size=int(request.settings["batch_size"]),
+        num_passes=int(request.settings["accumulation_steps"]),
+        num_workers=int(request.settings["num_workers"]),
+        num_steps=result.num_steps,
+        step_seconds=training / result.num_steps,
+        wait_seconds=result.data_wait_share * training / result.num_steps if isinstance(result, Trained) else None,
+        evaluation_seconds=rest / len(result.evaluations) if result.evaluations else 0.0,
+        steps_to_target=there[0] if there else None,
+        value=(min if goal == "min" else max)(values, default=None),
+        ended=result.stopped_because != "budget",
+    )
+
+
+def _is_there(found: Evaluated, target: Target, goal: str) -> bool:
+    value, wanted = _value(found, target[0]), target[1]
+    return value is not None and (value <= wanted if goal == "min" else value >= wanted)
+
+
+def _value(found: Evaluated, name: str) -> float | None:
+    value = found.loss if name == "loss" else found.score
+    return value if value is not None and math.isfinite(value) else None
+
+
+def paces(entries: Sequence[Entry], device: str, precision: str) -> Mapping[int, float]:
+    """Seconds of an update while trunks of one pass grew, by batch size: building, evaluation and branches are off."""
+    seconds: dict[int, float] = {}
+    steps: dict[int, int] = {}
+    for entry in entries:
+        request, result = entry.request, entry.result
+        if isinstance(request, GrowTrunk) and isinstance(result, Grown):
+            words = (request.device, request.settings["precision"], request.settings["accumulation_steps"])
+            if words == (device, precision, 1):
+                size = int(request.settings["batch_size"])
+                seconds[size] = seconds.get(size, 0.0) + result.grown_seconds
+                steps[size] = steps.get(size, 0) + result.grown_steps
+    return {size: seconds[size] / num for size, num in steps.items() if num >= FEWEST_PACED and seconds[size] > 0}
+
+
+def middle_run(runs: Sequence[OwnRun]) -> OwnRun | None:
+    """One run that stands for all of them: each number is the middle one; those not at the target count as late."""
+    if not runs:
+        return None
+    there = sorted(math.inf if run.steps_to_target is None else run.steps_to_target for run in runs)
+    steps = there[len(there) // 2]
+    middle: dict[str, Any] = {
+        name: statistics.median(getattr(run, name) for run in runs) for name in ("step_seconds", "evaluation_seconds")
+    }
+    return replace(runs[0], steps_to_target=int(steps) if math.isfinite(steps) else None, **middle)

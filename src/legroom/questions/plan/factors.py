@@ -1,0 +1,126 @@
+"""The factors of the time to a target, from the answers: what a pass, a batch and an update take.
+
+    step = A * pass(B, W) + update
+
+pass(B, 0) = compute(B) + load(B) by the first looks of `speed` and the preparation of `loading`. What the training loop
+adds to that, seen in a run by the job's own settings, is `update`; it cannot be more than a share of a pass, so the
+rest is how much slower or faster the machine was then, and scales compute. At a batch where `loading` ran loader and
+step together, or where `rate` trained, these are heard as well, and by how much they differ is the doubt.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from legroom.laws.time_to_target import compute_seconds, joined_spread, load_seconds, pass_seconds, step_seconds
+from legroom.questions.loading.answer import LoadingAnswer
+from legroom.questions.plan.evidence import middle_run
+from legroom.questions.plan.records import OwnRun, PlanQuestion
+
+MOST_OVERHEAD = 0.3
+"""Of a pass, that a training loop may take besides."""
+LEAST_DOUBT = 1.08
+"""Of the seconds of a step, as a factor: a machine that ran it once runs it so much faster or slower the next time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Seconds of an update by batch size and workers."""
+
+    sizes: list[float]
+    seconds: list[float]
+    """Compute of a pass at these sizes."""
+    inline_seconds: float = 0.0
+    worker_seconds: float = 0.0
+    contention: float = 0.0
+    coherence: float = 0.0
+    core_seconds: float = 0.0
+    """Of loading one sample; see laws/time_to_target.load_seconds."""
+    update: float = 0.0
+
+    def pass_seconds(self, batch_size: float, num_workers: int) -> float:
+        """Of a pass with its batch."""
+        load = load_seconds(
+            batch_size,
+            num_workers,
+            self.inline_seconds,
+            self.worker_seconds,
+            self.contention,
+            self.coherence,
+            self.core_seconds,
+        )
+        return pass_seconds(compute_seconds(batch_size, self.sizes, self.seconds), load, num_workers)
+
+    def step(self, batch_size: float, num_workers: int, num_passes: int = 1, exposed: float = 0.0) -> float:
+        """Of an update."""
+        return step_seconds(num_passes, self.pass_seconds(batch_size, num_workers), self.update, exposed)
+
+    def through(self, batch_size: int, num_workers: int, seconds: float) -> "Pace":
+        """The same with the compute at that batch such that an update of one pass takes those seconds."""
+        load = self.pass_seconds(batch_size, 0) - compute_seconds(batch_size, self.sizes, self.seconds)
+        compute = max(1e-9, seconds - self.update - (load if num_workers < 1 else 0.0))
+        points = {**dict(zip(self.sizes, self.seconds, strict=True)), batch_size: compute}
+        sizes = sorted(points)
+        return replace(self, sizes=sizes, seconds=[points[size] for size in sizes])
+
+
+def pace_of(question: PlanQuestion) -> Pace | None:
+    """The pace by all that was timed; None where nothing was."""
+    if question.speed is None:
+        return None
+    points = sorted((float(point["batch_size"]), float(point["median_seconds"])) for point in question.speed.points)
+    run = middle_run(question.runs)
+    pace = Pace(sizes=[size for size, _ in points], seconds=[seconds for _, seconds in points])
+    pace = _with_loading(pace, question.loading, run)
+    return pace if run is None else calibrated(pace, run)
+
+
+def _with_loading(pace: Pace, answers: Sequence[LoadingAnswer], run: OwnRun | None) -> Pace:
+    """What loading a sample takes, by the newest answer; else by what the job's own run waited for, without workers."""
+    if not answers:
+        waited = run.wait_seconds if run and run.num_workers == 0 else None
+        return replace(pace, inline_seconds=waited / run.batch_size / run.num_passes) if run and waited else pace
+    parts, law, size = answers[0].batch_seconds, answers[0].law, answers[0].batch_size
+    return replace(
+        pace,
+        inline_seconds=parts.get("preparation", 0.0) / size,
+        worker_seconds=parts.get("one_worker", 0.0) / size,
+        contention=law.get("contention", 0.0),
+        coherence=law.get("coherence", 0.0),
+        core_seconds=1 / law["ceiling"] if law.get("ceiling") else 0.0,
+    )
+
+
+def calibrated(pace: Pace, run: OwnRun) -> Pace:
+    """The pace as the training loop has it."""
+    model = run.num_passes * pace.pass_seconds(run.batch_size, run.num_workers)
+    update = min(MOST_OVERHEAD * model, max(0.0, run.step_seconds - model))
+    scale = (run.step_seconds - update) / model
+    return replace(
+        pace,
+        update=update,
+        seconds=[scale * seconds for seconds in pace.seconds],
+        inline_seconds=scale * pace.inline_seconds,
+        worker_seconds=scale * pace.worker_seconds,
+        core_seconds=scale * pace.core_seconds,
+    )
+
+
+def heard(question: PlanQuestion, pace: Pace, batch_size: int, num_workers: int) -> list[float]:
+    """Seconds of an update of one pass at that batch, by each that tells them."""
+    found = [pace.step(batch_size, num_workers)]
+    for answer in question.loading:
+        if (answer.batch_size, answer.num_workers) == (batch_size, num_workers) and answer.samples_per_second:
+            found.append(batch_size / answer.samples_per_second + pace.update)
+    if batch_size in question.paces and num_workers == int(question.baseline["num_workers"]):
+        found.append(question.paces[batch_size])
+    return found
+
+
+def joined(question: PlanQuestion, pace: Pace, batch_size: int, num_workers: int) -> tuple[Pace, float]:
+    """The pace through the middle of what is heard at a batch, and by which factor that may be off."""
+    found = heard(question, pace, batch_size, num_workers)
+    middle = math.exp(statistics.fmean(map(math.log, found))) if len(found) < 3 else statistics.median(found)
+    doubt = math.sqrt(max(found) / min(found)) if len(found) > 1 else 1.0
+    return pace.through(batch_size, num_workers, middle), joined_spread(LEAST_DOUBT, doubt)

@@ -1,0 +1,193 @@
+"""How long the plan's run takes to the target, how long the job's own does, and whether the first is surely less."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from legroom.laws.time_to_target import joined_spread, least_steps_from, money
+from legroom.questions.plan.choice import (
+    Candidate,
+    Learned,
+    candidate,
+    choose,
+    evaluations_of,
+    question_cost,
+    sizes_of,
+    workers_at,
+)
+from legroom.questions.plan.evidence import middle_run
+from legroom.questions.plan.factors import Pace, joined, pace_of
+from legroom.questions.plan.records import OwnRun, PlanQuestion
+
+NEAR_BEST = 1.1
+"""Times the least cost: batches within it are as good."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The job's own run to the target."""
+
+    seconds: float | None
+    source: str
+    """`measured`; `forecast`: of a run that was cut short; `at least`: it was not there by then, and nothing tells
+    more; `never`: it ended before; empty where nothing is known."""
+    candidate: Candidate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """The plan's run to the target."""
+
+    chosen: Candidate
+    learned: Learned
+    pace: Pace
+    num_workers: int
+    steps_spread: float
+    seconds_spread: float
+    baseline: Baseline
+    is_better: bool
+    """Whether it costs less than the job's own, at the far end of its range too."""
+
+    @property
+    def spread(self) -> float:
+        """By which factor the seconds may be off."""
+        return joined_spread(self.steps_spread, self.seconds_spread)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Between which the seconds lie."""
+        return self.chosen.seconds / self.spread, self.chosen.seconds * self.spread
+
+
+def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | None:
+    """The forecast of the best way to run; None where no rate reached the target, or nothing was timed."""
+    chosen, pace = choose(question, most), pace_of(question)
+    if chosen is None or pace is None:
+        return None
+    learned, num_workers = Learned.of(question), workers_at(question, chosen.batch_size)
+    pace, seconds_spread = joined(question, pace, chosen.batch_size, num_workers)
+    steps_spread, baseline = learned.spread(chosen.size), baseline_of(question)
+    cost, spread = question_cost(question), joined_spread(steps_spread, seconds_spread)
+    return Forecast(
+        chosen=chosen,
+        learned=learned,
+        pace=pace,
+        num_workers=num_workers,
+        steps_spread=steps_spread,
+        seconds_spread=seconds_spread,
+        baseline=baseline,
+        is_better=baseline.candidate is None
+        or question.batch_size is not None
+        or cost(chosen) * spread < cost(baseline.candidate),
+    )
+
+
+def baseline_of(question: PlanQuestion) -> Baseline:
+    """By the runs that were made with the job's own settings."""
+    run, own = middle_run(question.runs), question.own_steps
+    if run is None:
+        return Baseline(seconds=None, source="")
+    is_forecast = question.target is not None and question.target["from"] == "forecast"
+    steps: float
+    if run.steps_to_target is not None:
+        steps, source = run.steps_to_target, "measured"
+    elif is_forecast and own is not None:
+        steps, source = own, "forecast"
+    elif run.ended:
+        return Baseline(seconds=None, source="never")
+    elif (more := _more_like_trials(question, run)) is not None:
+        steps, source = run.num_steps * more, "forecast"
+    else:
+        steps, source = run.num_steps, "at least"
+    found = Candidate(
+        batch_size=run.batch_size,
+        num_passes=run.num_passes,
+        num_steps=steps,
+        step_seconds=run.step_seconds,
+        num_evaluations=evaluations_of(question, steps, run.batch_size * run.num_passes),
+        evaluation=run.evaluation_seconds,
+    )
+    return Baseline(seconds=found.seconds, source=source, candidate=found)
+
+
+def _more_like_trials(question: PlanQuestion, run: OwnRun) -> float | None:
+    """How many times its updates a run that was cut short needs to the target, if it goes on as trials did.
+
+    Trials of the rate that was found tell after how many updates they had its value, and after how many the target.
+    """
+    answer = next((one for one in question.rates if one.reached), None)
+    if answer is None or run.value is None:
+        return None
+    found = [
+        steps
+        for curve in answer.curves
+        if curve.get("learning_rate") == answer.learning_rate
+        if (steps := _steps_to(run.value, curve["num_steps"], curve["value"], answer.target["value"])) is not None
+    ]
+    return max(1.0, answer.num_steps / statistics.median(found)) if found else None
+
+
+def _steps_to(value: float, steps: Sequence[float], values: Sequence[float], target: float) -> float | None:
+    """Updates after which a curve that moves towards the target had the value, by lines over ln updates."""
+    sign = -1.0 if values and values[0] < target else 1.0
+    before: tuple[float, float] | None = None
+    for count, seen in zip(steps, values, strict=True):
+        if sign * seen <= sign * value:
+            if before is None or before[1] == seen:
+                return count
+            share = (before[1] - value) / (before[1] - seen)
+            return float(before[0] * (count / before[0]) ** share)
+        before = (count, seen)
+    return None
+
+
+def as_good(question: PlanQuestion, found: Forecast) -> tuple[int, int]:
+    """Batches that cost hardly more by the same factors."""
+    cost = question_cost(question)
+    sizes = sizes_of(question, found.learned, None)
+    known = [one for size in sizes if (one := candidate(question, found.pace, found.learned, size))]
+    near = [one.batch_size for one in known if cost(one) <= NEAR_BEST * cost(found.chosen)]
+    size = found.chosen.batch_size
+    return min([size, *near]), max([size, *near])
+
+
+def factors_of(question: PlanQuestion, found: Forecast) -> Mapping[str, Any]:
+    """The numbers of laws/time_to_target, by the names of its arguments: with them the page computes as we do."""
+    chosen, pace, memory = found.chosen, found.pace, question.memory
+    critical = found.learned.critical
+    target = question.target or {}
+    return {
+        "least_steps": least_steps_from(chosen.num_steps, chosen.size, critical or 0.0),
+        "critical_batch_size": critical,
+        "sizes": list(pace.sizes),
+        "seconds": list(pace.seconds),
+        "inline_seconds": pace.inline_seconds,
+        "worker_seconds": pace.worker_seconds,
+        "contention": pace.contention,
+        "coherence": pace.coherence,
+        "core_seconds": pace.core_seconds,
+        "num_workers": found.num_workers,
+        "fixed_bytes": memory.fixed_bytes if memory else None,
+        "bytes_per_sample": memory.bytes_per_sample if memory else None,
+        "device_bytes": memory.budget_bytes if memory else None,
+        "evaluation": chosen.evaluation,
+        "num_evaluations": chosen.num_evaluations,
+        "update": pace.update,
+        "batch_size": chosen.batch_size,
+        "num_passes": chosen.num_passes,
+        "num_devices": chosen.num_devices,
+        "price_per_hour": question.price_per_hour,
+        "steps_spread": found.steps_spread,
+        "seconds_spread": found.seconds_spread,
+        "parameter_bytes": question.parameter_bytes,
+        "baseline_seconds": found.baseline.seconds,
+        "target": f"{target['name']}={target['value']:.6g}" if target else "",
+    }
+
+
+def cost_in_money(question: PlanQuestion, seconds: float, num_devices: int) -> float | None:
+    """By the price of an hour; None where none was named."""
+    price = question.price_per_hour
+    return None if price is None or not math.isfinite(seconds) else money(seconds, num_devices, price)

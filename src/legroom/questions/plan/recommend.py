@@ -1,0 +1,118 @@
+"""Every setting that a plan changes, with its range, reason and evidence."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from legroom.job import Settings
+from legroom.laws.memory import split_batch
+from legroom.questions.base import Recommendation
+from legroom.questions.loading.answer import LoadingAnswer
+from legroom.questions.memory.answer import MemoryAnswer
+from legroom.questions.plan.batch import limit_of
+from legroom.questions.plan.forecast import Forecast, as_good
+from legroom.questions.plan.records import PlanQuestion
+from legroom.questions.rate.answer import RateAnswer
+from legroom.reports.numbers import quantity
+
+LEARNED = ["grown"]
+
+
+def by_forecast(question: PlanQuestion, memory: MemoryAnswer, found: Forecast) -> list[Recommendation]:
+    """The batch that costs least, the rate measured there or moved there, and the run's length."""
+    chosen, near = found.chosen, found.learned.near(found.chosen.size)
+    rate, moved = found.learned.rate(chosen.size), near.batch_size != chosen.size
+    num_steps = math.ceil(chosen.num_steps)
+    span = (math.ceil(chosen.num_steps / found.steps_spread), math.ceil(chosen.num_steps * found.steps_spread))
+    per_epoch = question.num_samples or chosen.size * num_steps
+    epochs = max(1, math.ceil(num_steps * chosen.size / per_epoch))
+    low, high = (end * rate / near.learning_rate for end in near.range)
+    because = f"measured at batches of {near.batch_size:,} and moved by the critical batch size; " if moved else ""
+    return [
+        *_batch(question, memory, found),
+        _item("learning_rate", float(f"{rate:.3g}"), (low, high), because + near.recommendations[0].because, LEARNED),
+        *_schedule(near, num_steps),
+        _item("num_steps", num_steps, span, _length(question, near, found), LEARNED),
+        _item("num_epochs", epochs, None, f"{num_steps:,} updates begin so many passes over the data", LEARNED),
+        *workers(question.loading, chosen.batch_size),
+    ]
+
+
+def _batch(question: PlanQuestion, memory: MemoryAnswer, found: Forecast) -> list[Recommendation]:
+    chosen, limit = found.chosen, limit_of(memory)
+    evidence = ["step_times", *LEARNED, *memory.recommendations[0].evidence]
+    step = quantity(chosen.step_seconds, "seconds")
+    least = {"fastest": "soonest", "cheapest": "cheapest"}.get(question.goal, "with the least energy")
+    because = f"{math.ceil(chosen.num_steps):,} updates of {step} get there {least}"
+    if question.batch_size is not None:
+        because = f"as asked; {because}"
+    baseline = found.baseline.candidate
+    if baseline is not None and question.batch_size is None:
+        own = quantity(baseline.step_seconds, "seconds")
+        because += f"; {baseline.batch_size:,} takes {math.ceil(baseline.num_steps):,} of {own}"
+    fits = chosen.batch_size <= limit
+    size, passes = (chosen.batch_size, chosen.num_passes) if fits else split_batch(chosen.size, limit)
+    joined = "one pass an update" if passes == 1 else f"{chosen.size:,} at once do not fit; {passes} passes do"
+    return [
+        _item("batch_size", size, as_good(question, found) if passes == 1 else (1, size), because, evidence),
+        _item("accumulation_steps", passes, None, joined, evidence),
+    ]
+
+
+def _schedule(near: RateAnswer, num_steps: int) -> list[Recommendation]:
+    cooldown = round(num_steps * near.cooldown_steps / near.num_steps)
+    warm = "the rate climbs over them, as in every trial" if near.warmup_steps else "the trials did without"
+    return [
+        _item("warmup_steps", near.warmup_steps, None, warm, LEARNED),
+        _item("schedule", near.schedule, None, f"the last {cooldown:,} updates cool down, as in every trial", LEARNED),
+        _item("cooldown_steps", cooldown, None, "part of the schedule", LEARNED),
+    ]
+
+
+def _length(question: PlanQuestion, near: RateAnswer, found: Forecast) -> str:
+    words = f"{near.target['name']} {near.target['value']:.4g}"
+    own = found.baseline.candidate
+    before = f"; the job's own settings need {math.ceil(own.num_steps):,}" if own else ""
+    return f"to {words}, in the middle of the seeds{before}"
+
+
+def by_nearest(question: PlanQuestion, near: RateAnswer) -> list[Recommendation]:
+    """The trial that came nearest to a target that none reached."""
+    because = f"no trial reached {near.target['name']} {near.target['value']:.4g}; this one came nearest"
+    per_epoch = question.num_samples or near.batch_size * near.num_steps
+    epochs = max(1, math.ceil(near.num_steps * near.batch_size / per_epoch))
+    return [
+        _item("batch_size", near.batch_size, None, because, ["step_times", *LEARNED]),
+        _item("accumulation_steps", 1, None, "one pass an update", LEARNED),
+        _item("learning_rate", float(f"{near.learning_rate:.3g}"), near.range, because, LEARNED),
+        *_schedule(near, near.num_steps),
+        _item("num_epochs", epochs, None, "as long as the longest trial", LEARNED),
+        *workers(question.loading, near.batch_size),
+    ]
+
+
+def own_batch(baseline: Settings, memory: MemoryAnswer) -> list[Recommendation]:
+    """The job's own batch, where nothing was surely better."""
+    evidence, because = memory.recommendations[0].evidence, "the job's own; no other was surely better"
+    return [_item("batch_size", baseline.batch_size, (1, limit_of(memory)), because, evidence)]
+
+
+def workers(answers: Sequence[LoadingAnswer], batch_size: int, *, exactly: bool = False) -> list[Recommendation]:
+    """What `loading` found at this batch, or else, unless it must be this one, at the batch it was asked for last."""
+    here = [one for one in answers if one.batch_size == batch_size]
+    if not here and (exactly or not answers):
+        return []
+    answer = (here or answers)[0]
+    where = "" if here else f", measured at a batch of {answer.batch_size:,}"
+    because = {item.name: item.because + where for item in answer.recommendations}
+    found = _item("num_workers", answer.num_workers, answer.range, because["num_workers"], ["loader_rates"])
+    ahead = because.get("prefetch_factor", "without workers it has no effect")
+    return [
+        found,
+        replace(found, name="prefetch_factor", value=answer.prefetch_factor, range=None, because=ahead),
+    ]
+
+
+def _item(name: str, value: Any, span: tuple[Any, Any] | None, because: str, evidence: Sequence[str]) -> Recommendation:
+    return Recommendation(name=name, value=value, range=span, because=because, evidence=list(evidence))

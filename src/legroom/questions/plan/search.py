@@ -1,0 +1,249 @@
+"""Asks what the formula needs, cheapest first: speed, the rate at a likely batch, the batch again, then loading."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from legroom.errors import NothingMeasured
+from legroom.job_address import AnyJob, address_of
+from legroom.questions.base import Answer
+from legroom.questions.loading.ask import loading
+from legroom.questions.plan.choice import choose, first_batch
+from legroom.questions.plan.evidence import Target, current_entries, middle_run, own_runs, paces
+from legroom.questions.plan.factors import pace_of
+from legroom.questions.plan.known import Circumstances, KnownAnswers, find_known
+from legroom.questions.plan.records import PlanQuestion
+from legroom.questions.rate.ask import rate
+from legroom.questions.speed.ask import speed
+from legroom.requests import JobDescription
+from legroom.session import Run, Session, open_session
+from legroom.training.records import Train
+
+Found = TypeVar("Found", bound=Answer)
+SHARES = {
+    "speed": (0.0, 0.15),
+    "rate": (0.15, 0.6),
+    "baseline": (0.6, 0.65),
+    "rate again": (0.65, 0.75),
+    "loading": (0.75, 0.87),
+}
+"""Of the progress bar."""
+RATE_SECONDS, RATE_SHARE, MOST_SHARE = 45.0, 0.35, 0.5
+"""What seeking a rate may take: so many seconds, or that share of the job's own run where that is more, and no more
+than that share of the plan's budget."""
+AGAIN_SHARE = 0.5
+"""Of that, for a second batch."""
+OWN_SHARE = 0.25
+"""Of that, for a run by the job's own settings to a target that was named."""
+NUM_EVALUATIONS = 50
+LITTLE = 0.03
+"""Of a step: loading that takes no more is not worth asking about."""
+LEAST_RATE_SECONDS = 5.0
+
+
+class Search:
+    """Asks one question after the other, and keeps what they said in the plan's own question."""
+
+    def __init__(
+        self,
+        job: AnyJob,
+        options: Mapping[str, str] | None,
+        run: Run,
+        about: Circumstances,
+        question: PlanQuestion,
+        budget: float,
+    ) -> None:
+        self.job, self.address, self.run, self.about = job, address_of(job, options), run, about
+        self.question, self.budget = question, budget
+        self.known: KnownAnswers = find_known(about)
+        self.words: dict[str, Any] = {"options": options, "device": about.device, "precision": about.precision}
+
+    def ask(self, name: str, function: Callable[..., Found], **words: Any) -> Found:
+        """One question, its time noted and its progress told as a part of the whole."""
+        low, high = SHARES[name]
+
+        def progress(what: str, share: float) -> None:
+            self.run.progress(f"{name}: {what}", low + share * (high - low))
+
+        started = self.run.clock()
+        found = function(self.job, run=replace(self.run, progress=progress), **self.words, **words)
+        if found.seconds:
+            self.note(name, self.run.clock() - started)
+        return found
+
+    def note(self, name: str, seconds: float) -> None:
+        """Write down what a question took."""
+        spent = {**self.question.spent, name: self.question.spent.get(name, 0.0) + seconds}
+        self.question = replace(self.question, spent=spent)
+
+    def learn(self, **found: Any) -> None:
+        """Keep what was found."""
+        self.question = replace(self.question, **found)
+
+    def miss(self, sentence: str) -> None:
+        """Say what stays open."""
+        self.learn(missing=[*self.question.missing, sentence])
+
+    def session(self) -> Session:
+        """A session of the plan's own."""
+        return open_session("plan", self.address, self.run)
+
+
+def ask_others(search: Search, most: int | None) -> tuple[PlanQuestion, int | None]:
+    """All but memory, and the batch that is to be run; None where nothing could be judged by a target."""
+    search.learn(notes=list(search.known.notes))
+    found = search.known.speed or search.ask("speed", speed, quick=True)
+    search.learn(speed=found)
+    with search.session() as session:
+        description = session.describe(search.run.seed)
+    search.learn(
+        baseline=dict(description.baseline),
+        num_samples=description.widest_batch or description.num_samples,
+        parameter_bytes=description.parameter_bytes,
+    )
+    _ask_rates(search, description, most)
+    best = choose(search.question, most)
+    size = best.batch_size if best else None
+    _ask_loading(search, size or _likely(search, most))
+    best = choose(search.question, most)
+    return search.question, best.batch_size if best else None
+
+
+def _likely(search: Search, most: int | None) -> int:
+    """The batch that a plan without a rate will run, before memory is known."""
+    question = search.question
+    assert question.speed is not None
+    own, knee = int(question.baseline["batch_size"]), question.speed.knee_batch_size
+    likely = knee if own < question.speed.range[0] else own
+    return question.batch_size or min(likely, most or likely, search.question.num_samples or likely)
+
+
+def _ask_rates(search: Search, description: JobDescription, most: int | None) -> None:
+    """The rate at a likely batch; where another one should be clearly sooner, there as well."""
+    lacks = lacks_for_rate(description)
+    if lacks:
+        search.miss(lacks)
+        return
+    search.learn(is_judged=True)
+    question = search.question
+    if question.batch_size is None and search.known.rates:
+        search.learn(rates=search.known.rates)
+    else:
+        size = question.batch_size or _first(search, most)
+        known = [one for one in search.known.rates if one.batch_size == size]
+        if known:
+            search.learn(rates=known)
+        elif not _ask_rate(search, "rate", size, search.about.target, rate_budget(search)):
+            return
+    _read_training(search, description)
+    best = choose(search.question, most)
+    if best is not None and best.size not in {one.batch_size for one in search.question.rates}:
+        target = search.question.rates[0].target
+        _ask_rate(
+            search,
+            "rate again",
+            best.size,
+            f"{target['name']}={target['value']!r}",
+            AGAIN_SHARE * rate_budget(search),
+        )
+        _read_training(search, description)
+
+
+def lacks_for_rate(description: JobDescription) -> str:
+    """What a job would need for a rate to be sought; empty where it has all."""
+    if description.own_step:
+        return "Rate, schedule and length are the job's own: it has its own step; they would need loss and optimizer"
+    if not description.has_valid:
+        return (
+            "Rate, schedule and length are the job's own: they are judged on validation data; give the Job valid_data"
+        )
+    if description.num_samples is None:
+        return (
+            "Rate, schedule and length are the job's own: the length of an epoch is unknown; give the Job num_samples"
+        )
+    return ""
+
+
+def rate_budget(search: Search) -> float:
+    """Seconds for seeking a rate: more where the job's own run is long, so that the plan costs a share of it."""
+    question, pace = search.question, pace_of(search.question)
+    own = int(question.baseline["batch_size"])
+    whole = (question.own_steps or 0) * (pace.step(own, 0) if pace else 0.0)
+    return min(MOST_SHARE * search.budget, max(RATE_SECONDS, RATE_SHARE * whole))
+
+
+def _first(search: Search, most: int | None) -> int:
+    question, pace = search.question, pace_of(search.question)
+    assert question.speed is not None
+    assert pace is not None
+    sizes = [int(point["batch_size"]) for point in question.speed.points]
+    largest = min(max(sizes), most or max(sizes))
+    return first_batch(question.own_size, sizes, lambda size: pace.step(size, 0), question.num_samples, largest)
+
+
+def _ask_rate(search: Search, name: str, size: int, target: str, budget: float) -> bool:
+    """Whether a rate was found at that batch."""
+    if budget < LEAST_RATE_SECONDS:
+        search.miss(f"Rate, schedule and length are the job's own: the budget leaves {budget:.0f} s to seek them")
+        return False
+    try:
+        found = search.ask(name, rate, batch_size=size, target=target, budget=budget)
+    except NothingMeasured as error:
+        search.miss(f"No rate was found at batches of {size:,}: {str(error).rstrip('.')}")
+        return False
+    search.learn(rates=[*search.question.rates, found])
+    if not found.reached:
+        words = f"{found.target['name']} {found.target['value']:.4g}"
+        search.miss(
+            f"No rate reached {words} at batches of {size:,} in {budget:.0f} s; the best was {found.best_value:.4g}. "
+            "Raise --budget, or name a --target that the job can reach"
+        )
+    return True
+
+
+def _read_training(search: Search, description: JobDescription) -> None:
+    """What the logbook holds of runs by the job's own settings; one is made where a named target left none."""
+    found = search.question.target
+    target: Target | None = (found["name"], found["value"]) if found else None
+    with search.session() as session:
+        session.describe(search.run.seed)
+        now = session.records.head
+        entries = current_entries(session.logbook.path, now)
+        runs = own_runs(entries, description, search.about.device, target)
+        if not runs and target is not None:
+            _run_own(search, session, target)
+            entries = current_entries(session.logbook.path, now) + session.records.entries
+            runs = own_runs(entries, description, search.about.device, target)
+    precision = search.about.precision or str(description.baseline["precision"])
+    search.learn(runs=runs, paces=paces(entries, search.about.device, precision))
+
+
+def _run_own(search: Search, session: Session, target: Target) -> None:
+    """A run by the job's own settings to the target, as far as a share of the budget goes."""
+    started, question = search.run.clock(), search.question
+    search.run.progress("baseline: a run by the job's own settings", SHARES["baseline"][0])
+    every = max(1, (question.own_steps or NUM_EVALUATIONS) // NUM_EVALUATIONS)
+    seconds = OWN_SHARE * rate_budget(search)
+    settings: Mapping[str, Any] = {**question.baseline, "seed": search.run.seed}
+    request = Train(
+        device=search.about.device, settings=settings, evaluate_steps=every, max_seconds=seconds, target=target
+    )
+    session.ask(request)
+    if session.records.seconds():
+        search.note("baseline", search.run.clock() - started)
+
+
+def _ask_loading(search: Search, size: int) -> None:
+    """The loader at that batch, unless its answer could change hardly anything."""
+    known = search.known.loading
+    run, pace = middle_run(search.question.runs), pace_of(search.question)
+    if any(one.batch_size == size for one in known):
+        search.learn(loading=known)
+        return
+    if run is not None and pace is not None and run.num_workers == 0 and run.wait_seconds is not None:
+        share = pace.inline_seconds * size / pace.step(size, 0)
+        if share < LITTLE:
+            note = f"Loading a batch of {size:,} takes {share:.1%} of a step, so workers were not compared"
+            search.learn(notes=[*search.question.notes, note])
+            return
+    search.learn(loading=[search.ask("loading", loading, batch_size=size), *known])

@@ -1,0 +1,156 @@
+"""The plan's batch, rate and seconds to the target, against machines on which all three are known."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from legroom.errors import UsageError
+from legroom.job import Settings
+from legroom.laws import time_to_target as law
+from legroom.plan_file import read_plan
+from legroom.questions.plan.choice import Candidate, cheapest, cost_of
+from legroom.questions.plan.view import print_plan, summary
+from legroom.questions.rate.records import GrowTrunk, RampRate
+from legroom.session import advise_again
+
+
+def seconds_needed(planted, size):
+    """The planted truth at the best rate, evaluations left out."""
+    return planted.LEARNER.updates_needed(size) * planted.step_seconds(size)
+
+
+def test_the_forecast_holds_the_planted_seconds_and_the_batch_is_near_the_best(planted, tmp_path):
+    answer = planted.ask(tmp_path, planted.plant())
+    best = min(seconds_needed(planted, size) for size in range(8, 1000))
+    assert seconds_needed(planted, answer.batch_size) < 1.2 * best
+    low, high = answer.predicted_range
+    # The learner needs LEARNER's updates at a rate that does not cool down; a cooled run takes a tenth more.
+    assert low < 1.1 * seconds_needed(planted, answer.batch_size) < high
+    assert answer.learning_rate == pytest.approx(planted.LEARNER.best_rate_at(answer.batch_size), rel=0.5)
+    assert answer.cooldown_steps > 0
+    assert answer.target == "loss=0.12"
+
+
+def test_the_answer_opens_with_one_sentence_and_tells_before_and_after(planted, tmp_path):
+    answer = planted.ask(tmp_path, planted.plant(own=Settings(batch_size=32, learning_rate=0.02, num_epochs=20)))
+    assert answer.baseline_from == "measured"
+    said = io.StringIO()
+    print_plan(Console(file=said, width=300), answer)
+    lines = said.getvalue().splitlines()
+    assert lines[2] == summary(answer)
+    assert f"Batch {answer.batch_size:,}, rate {answer.learning_rate:.3g}" in lines[2]
+    assert "loss 0.12 in about" in lines[2]
+    assert " instead of " in lines[2]
+    assert "time to target" in said.getvalue()
+
+
+def test_the_laws_give_the_forecast_again_from_the_factors(planted, tmp_path):
+    answer = planted.ask(tmp_path, planted.plant())
+    found = answer.factors
+    load = law.load_seconds(
+        found["batch_size"],
+        found["num_workers"],
+        *(found[name] for name in ("inline_seconds", "worker_seconds", "contention", "coherence", "core_seconds")),
+    )
+    compute = law.compute_seconds(found["batch_size"], found["sizes"], found["seconds"])
+    step = law.step_seconds(
+        found["num_passes"], law.pass_seconds(compute, load, found["num_workers"]), found["update"], 0.0
+    )
+    size = law.update_size(found["batch_size"], found["num_passes"], found["num_devices"])
+    steps = law.steps_to_target(size, found["least_steps"], found["critical_batch_size"] or 0.0)
+    seconds = law.seconds_to_target(steps, step, found["num_evaluations"], found["evaluation"])
+    assert seconds == pytest.approx(answer.predicted_seconds)
+    spread = law.joined_spread(found["steps_spread"], found["seconds_spread"])
+    assert answer.predicted_range == pytest.approx((seconds / spread, seconds * spread))
+
+
+def test_the_plan_file_holds_target_length_forecast_and_cost(planted, tmp_path):
+    answer = planted.ask(tmp_path, planted.plant())
+    read = read_plan(Path(answer.plan_path))
+    assert (read.target, read.predicted_seconds) == ("loss=0.12", answer.predicted_seconds)
+    assert read.value("num_steps") == answer.num_steps
+    assert read.cost_seconds == pytest.approx(sum(answer.spent.values()))
+    assert read.settings.num_epochs == -(-answer.num_steps * answer.batch_size // planted.NUM_SAMPLES)
+
+
+def test_a_plan_that_is_not_surely_better_keeps_the_jobs_own_settings(planted, tmp_path):
+    own = Settings(batch_size=128, learning_rate=planted.LEARNER.best_rate_at(128), num_epochs=20)
+    answer = planted.ask(tmp_path, planted.plant(own=own))
+    assert answer.kept
+    assert (answer.batch_size, answer.learning_rate, answer.schedule) == (128, own.learning_rate, "constant")
+    assert answer.predicted_seconds == answer.baseline_seconds
+    assert any("not surely less" in note for note in answer.notes)
+    assert summary(answer).startswith("Keep the job's own settings")
+
+
+def test_a_target_that_nothing_reaches_leaves_the_nearest_trial_and_says_what_is_missing(planted, tmp_path):
+    answer = planted.ask(tmp_path, planted.plant(), target="loss=1e-30", budget=100.0)
+    assert answer.predicted_seconds is None
+    assert any("No rate reached loss 1e-30" in sentence and "--budget" in sentence for sentence in answer.missing)
+    assert answer.learning_rate != planted.OWN.learning_rate
+
+
+def test_the_price_is_told_as_money(planted, tmp_path):
+    answer = planted.ask(tmp_path, planted.plant(), price=3.6)
+    assert answer.predicted_cost == pytest.approx(answer.predicted_seconds * 0.001)
+
+
+def test_a_batch_that_was_named_is_kept(planted, tmp_path):
+    answer = planted.ask(tmp_path, planted.plant(), batch_size=64)
+    assert answer.batch_size == 64
+    assert "as asked" in next(item.because for item in answer.recommendations if item.name == "batch_size")
+
+
+def test_fastest_and_frugal_disagree_where_a_larger_batch_wastes_the_device(planted, tmp_path):
+    """Steps take the same time up to 256 samples, and the device works in proportion to them."""
+    machine = {"seconds": lambda size: max(0.02, 0.02 * size / 256), "utilisation": lambda size: min(1.0, size / 256)}
+    machine["own"] = Settings(batch_size=128, learning_rate=0.01, num_epochs=60)
+    fastest = planted.ask(tmp_path / "fastest", planted.plant(**machine))
+    frugal = planted.ask(tmp_path / "frugal", planted.plant(**machine), goal="frugal")
+    assert frugal.batch_size < fastest.batch_size
+    assert frugal.predicted_seconds > fastest.predicted_seconds
+    because = {answer.goal: answer.recommendations[0].because for answer in (fastest, frugal)}
+    assert "soonest" in because["fastest"]
+    assert "least energy" in because["frugal"]
+
+
+def test_fastest_takes_devices_that_cheapest_leaves():
+    ways = [
+        Candidate(batch_size=64, num_steps=steps, step_seconds=step, num_evaluations=1, evaluation=0.1, num_devices=num)
+        for num, steps, step in ((1, 1000, 0.1), (4, 600, 0.11))
+    ]
+    assert cheapest(ways, cost_of("fastest", 2.0, None), [64]).num_devices == 4
+    assert cheapest(ways, cost_of("cheapest", 2.0, None), [64]).num_devices == 1
+
+
+def test_advice_is_given_again_from_the_logbook(planted, tmp_path):
+    answer = planted.ask(tmp_path, planted.plant())
+    assert advise_again(tmp_path, "plan") == answer
+
+
+def test_what_was_asked_before_is_not_asked_again(planted, tmp_path):
+    first = planted.ask(tmp_path, planted.plant())
+    machine = planted.plant()
+    again = planted.ask(tmp_path, machine)
+    assert not [request for request in machine.asked if isinstance(request, GrowTrunk | RampRate)]
+    assert again.settings == first.settings
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({"goal": "best"}, "There is no goal 'best'. Known: fastest, cheapest, frugal"),
+        ({"target": "accuracy=1"}, "The target 'accuracy=1' cannot be read. Write score=0.97, loss=0.1 or same"),
+        ({"budget": 3.0}, "--budget is 3 s; it must be at least 20 s"),
+        ({"price": -1.0}, "--price is -1; it must be at least 0"),
+        ({"batch_size": 0}, "--batch-size is 0; it must be at least 1"),
+        ({"batch_size": 10_001}, "10,001 is more than the 10,000 samples"),
+        ({"target": "score=0.9"}, "This job has no score"),
+        ({"precision": "int3"}, "There is no precision 'int3'"),
+    ],
+)
+def test_wrong_words_are_refused(planted, tmp_path, words, told):
+    with pytest.raises(UsageError, match=told):
+        planted.ask(tmp_path, planted.plant(), **words)

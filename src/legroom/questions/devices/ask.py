@@ -84,7 +84,8 @@ def devices(
             batch_sizes=sizes_for(settings["batch_size"], strong="strong" in scalings, least=2),
             scalings=scalings,
             num_here=num_here,
-            num_measured=num_here if measured is None else measured,
+            # Devices behind another link are elsewhere: what those here take of each other is no part of it.
+            num_measured=measured or (1 if link else num_here),
             num_most=most or (MOST if link else num_here),
             num_threads=1,
             num_cores=run.host.limits.num_cores,

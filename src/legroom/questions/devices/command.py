@@ -17,7 +17,8 @@ def words(
         int | None, typer.Option("--max", metavar="N", help="Devices you may take. (default: those here)")
     ] = None,
     measured: Annotated[
-        int | None, typer.Option("--measure", metavar="N", help="Devices to run together. (default: those here)")
+        int | None,
+        typer.Option("--measure", metavar="N", help="Devices to run together. (default: those here; 1 with --link)"),
     ] = None,
     strong: Annotated[bool, typer.Option("--strong", help="Only the same global batch on more devices.")] = False,
     weak: Annotated[bool, typer.Option("--weak", help="Only the same batch on each of more devices.")] = False,

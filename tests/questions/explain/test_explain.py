@@ -2,15 +2,17 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from legroom import api
 from legroom.cli.app import app
-from legroom.errors import UsageError
+from legroom.errors import NothingMeasured, UsageError
 from legroom.laws.time_to_target import steps_to_target
+from legroom.plan_file import read_plan
+from legroom.questions.explain.offers import offers_table
 from legroom.questions.explain.what_if import batch_table
 from legroom.testing import FakeMachine, plant_host
 
@@ -72,18 +74,40 @@ def test_the_command_prints_reason_and_numbers_and_needs_no_torch(plan):
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-@dataclass
-class Kept:
-    factors: dict
+FACTORS = {
+    "least_steps": 100.0, "critical_batch_size": 64.0, "sizes": [64, 256], "seconds": [0.01, 0.02], "update": 0.0,
+    "evaluation": 0.0, "num_evaluations": 1.0, "fixed_bytes": 1.0, "bytes_per_sample": 1.0, "device_bytes": 301.0,
+}  # fmt: skip
 
 
 def test_other_batch_sizes_are_told_by_the_laws_of_the_plan_as_far_as_memory_allows():
-    factors = {
-        "least_steps": 100.0, "critical_batch_size": 64.0, "sizes": [64, 256], "seconds": [0.01, 0.02], "update": 0.0,
-        "evaluation": 0.0, "num_evaluations": 1.0, "fixed_bytes": 0.0, "bytes_per_sample": 1.0, "device_bytes": 300.0,
-    }  # fmt: skip
-    rows = batch_table(Kept(factors), 256)
+    rows = batch_table(FACTORS, 256)
     assert [row["batch_size"] for row in rows] == [64, 128, 256], "512 and 1,024 do not fit"
     assert [row["chosen"] for row in rows] == [False, False, True]
     assert rows[0]["seconds"] == pytest.approx(steps_to_target(64, 100.0, 64.0) * 0.01)
-    assert batch_table(Kept({}), 256) == []
+    assert batch_table({}, 256) == []
+
+
+def on_h200(folder, more="[num_steps]\nvalue = 1000\n"):
+    path = folder / "plan.toml"
+    path.write_text(PLAN.replace("target", 'machine = "Linux x86_64, 16 cores, NVIDIA H200"\ntarget', 1) + more)
+    return read_plan(path)
+
+
+def test_offers_are_ranked_by_time_and_money_from_what_was_measured_here(tmp_path):
+    rows = offers_table("l4=0.7/h,h100=2.9/h,h200=4/h", on_h200(tmp_path), FACTORS, [])
+    h200, h100, l4 = rows
+    assert [row["name"] for row in rows] == ["h200-141gb", "h100-80gb", "l4-24gb"]
+    assert h200["seconds"]["value"] == pytest.approx(1000 * 0.02), "the same card takes what was measured"
+    assert h100["seconds"]["value"] == pytest.approx(20 * (4800 / 3350) ** 0.5)
+    assert l4["seconds"]["low"] < l4["seconds"]["value"] < l4["seconds"]["high"]
+    assert sorted(row["place_by_money"] for row in rows) == [1, 2, 3]
+    assert min(rows, key=lambda row: row["money"]["value"])["place_by_money"] == 1
+
+
+def test_a_forecast_without_a_planned_run_or_a_known_device_is_refused(tmp_path):
+    with pytest.raises(NothingMeasured, match="and the answer of legroom plan beside it"):
+        offers_table("l4=0.7/h", on_h200(tmp_path), {}, [])
+    unknown = on_h200(tmp_path)
+    with pytest.raises(NothingMeasured, match="how fast a toaster is at best"):
+        offers_table("l4=0.7/h", replace(unknown, machine="a toaster"), FACTORS, [])

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from legroom.errors import UsageError
 from legroom.logbook import FILE_NAME, Entry, read_lines
 from legroom.plan_file import Plan, read_plan
 from legroom.questions.base import Answer, Recommendation
+from legroom.questions.explain.offers import offers_table
 from legroom.questions.explain.what_if import batch_table
 from legroom.requests import record_kinds
 
@@ -33,15 +34,21 @@ class ExplainAnswer(Answer):
     """`name`, `value`, `range`, `because`, `evidence` (kind, number of records, seconds they took), `findings`."""
     batches: list[dict[str, Any]]
     """What other batch sizes would take, by the plan's own laws; empty where they are not kept beside it."""
+    offers: list[dict[str, Any]] = field(default_factory=list)
+    """Forecasts for cards that can be rented, the soonest first; empty where none was named."""
 
 
-def explain(plan: Path | str, name: str | None = None) -> ExplainAnswer:
-    """Why does the plan say so? All that it found, or one setting of it, with the numbers. Measures nothing."""
+def explain(plan: Path | str, name: str | None = None, *, offers: str | None = None) -> ExplainAnswer:
+    """Why does the plan say so? All that it found, or one setting of it, with the numbers. Measures nothing.
+
+    offers: cards with the price of their hour, as "h100=2.9/h,l4=0.7/h": what the plan's run would take on them.
+    """
     path = Path(plan)
     planned = read_plan(path)
     chosen = _chosen(planned, path, name)
     entries, saved, notes = _beside(path.parent)
     plans = [each.answer for each in saved if each.question == "plan"]
+    factors = getattr(plans[0], "factors", None) or {} if plans else {}
     return ExplainAnswer(
         job=planned.job,
         machine=planned.machine,
@@ -54,7 +61,8 @@ def explain(plan: Path | str, name: str | None = None) -> ExplainAnswer:
         predicted_seconds=planned.predicted_seconds,
         predicted_range=planned.predicted_range,
         explained=[_explain(item, entries, saved) for item in chosen],
-        batches=batch_table(plans[0], planned.value("batch_size")) if plans and name in (None, "batch_size") else [],
+        offers=offers_table(offers, planned, factors, entries) if offers is not None else [],
+        batches=batch_table(factors, planned.value("batch_size")) if name in (None, "batch_size") else [],
     )
 
 

@@ -18,9 +18,8 @@ OCTAVES = (-2, -1, 0, 1, 2)
 """Around the batch that was chosen."""
 
 
-def batch_table(answer: Any, batch_size: Any) -> list[dict[str, Any]]:
-    """Rows of a saved plan's answer for batches around its own; none where it kept no factors."""
-    factors: Mapping[str, Any] = getattr(answer, "factors", None) or {}
+def batch_table(factors: Mapping[str, Any], batch_size: Any) -> list[dict[str, Any]]:
+    """Rows for batches around the plan's own; none where its answer kept no factors."""
     needed = ("least_steps", "critical_batch_size", "sizes", "seconds", "update", "evaluation", "num_evaluations")
     if batch_size is None or any(factors.get(name) is None for name in needed) or not factors["sizes"]:
         return []

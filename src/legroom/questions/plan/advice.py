@@ -10,6 +10,7 @@ from legroom.questions.base import Recommendation
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import limit_of, rate_note, recommend_batch
+from legroom.questions.plan.code import code_of
 from legroom.questions.plan.forecast import Forecast, cost_in_money, factors_of, forecast_of
 from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
 from legroom.questions.plan.records import PlanQuestion
@@ -29,6 +30,8 @@ def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
     found = _recommend(question, memory, baseline, adopted, own_step=records.description().own_step)
     settings = replace(baseline, **{item.name: item.value for item in found if item.name in SETTINGS})
     decided = {item.name for item in found}
+    words = _forecast_words(question, forecast, adopted)
+    cooldown = next((item.value for item in found if item.name == "cooldown_steps"), None)
     names = {item.name for item in fields(PlanAnswer)}
     target = question.target
     return PlanAnswer(
@@ -47,14 +50,16 @@ def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
         ],
         goal=question.goal,
         target=f"{target['name']}={target['value']:.6g}" if target else "",
-        cooldown_steps=next((item.value for item in found if item.name == "cooldown_steps"), None),
-        **_forecast_words(question, forecast, adopted),
+        cooldown_steps=cooldown,
+        **words,
         kept=forecast is not None and adopted is None,
         settings=asdict(settings),
         baseline=asdict(baseline),
         factors=dict(factors_of(question, forecast)) if forecast else {},
         spent=dict(question.spent),
         missing=list(question.missing),
+        code=code_of(asdict(settings), words["num_steps"], cooldown),
+        shown_code=question.code,
         plan_path=question.path,
         **{name: value for name, value in asdict(settings).items() if name in names},
     )

@@ -47,6 +47,10 @@ class PlanAnswer(Answer):
     """Seconds that each question took."""
     missing: list[str] = field(default_factory=list)
     """What the plan leaves open, and what that would need."""
+    code: dict[str, str] = field(default_factory=dict)
+    """The plan as lines of code for PyTorch, Lightning, Transformers and Accelerate, by their names."""
+    shown_code: str = ""
+    """Whose lines the terminal prints."""
     plan_path: str = ""
     """The plan.toml that was written; empty in answers of earlier versions."""
 

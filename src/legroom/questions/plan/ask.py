@@ -19,6 +19,7 @@ from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.plan.advice import advise
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import limit_of, needs_passes, worth_proving
+from legroom.questions.plan.code import NAMES
 from legroom.questions.plan.known import Circumstances, find_memory
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.search import Search, ask_others
@@ -49,6 +50,7 @@ def plan(
     memory: int | str | None = None,
     card: str | None = None,
     precision: str | None = None,
+    code: str | None = None,
     run: Run | None = None,
 ) -> PlanAnswer:
     """What should I run? Asks speed, rate, loading and memory as far as they can change it, and writes plan.toml.
@@ -56,10 +58,13 @@ def plan(
     goal: "fastest", "cheapest" (needs no price on one device), or "frugal": the least energy.
     target: "score=0.97", "loss=1.5", or "same" for what the job's own settings reach.
     budget: seconds that the plan may take. price: of the device's hour. batch_size: leaves the rest to be found.
+    code: prints the plan as lines for "pytorch", "lightning", "transformers" or "accelerate"; the answer has all.
     """
     run = run or Run()
     address = address_of(job, options)
     _check_words(goal, target, budget, price, batch_size, precision)
+    if code is not None:
+        check_word("library", code, NAMES)
     place = choose_target(run.host, device, memory, card)
     run = replace(run, together=run.together or uuid.uuid4().hex[:12])
     about = Circumstances(
@@ -78,6 +83,7 @@ def plan(
         price_per_hour=price,
         batch_size=batch_size,
         num_cores=run.host.limits.num_cores,
+        code=code or "",
     )
     chosen: int | None = None
     if place.is_here:

@@ -21,6 +21,10 @@ def words(
     batch_size: Annotated[
         int | None, typer.Option(help="Samples of a pass; the rest is found for it. (default: found too)")
     ] = None,
+    code: Annotated[
+        str | None,
+        typer.Option(metavar="LIBRARY", help="Print it as code: pytorch, lightning, transformers, accelerate."),
+    ] = None,
     memory: options.Memory = None,
     card: options.Card = None,
     precision: options.Precision = None,
@@ -30,6 +34,7 @@ def words(
     return {
         **named,
         "price": None if price is None else parse_price(price),
+        "code": code,
         "memory": memory,
         "card": card,
         "precision": precision,

@@ -69,6 +69,8 @@ class PlanQuestion:
     """Of the device."""
     batch_size: int | None = None
     """That the user named; None where it is to be found."""
+    code: str = ""
+    """The library whose lines are printed with the answer; empty: none."""
     spent: Mapping[str, float] = field(default_factory=dict)
     """Seconds that each question took."""
     missing: Sequence[str] = ()

@@ -161,6 +161,9 @@ def print_plan(console: Console, answer: PlanAnswer) -> None:
     console.print(table)
     for line in [*answer.missing, *answer.notes]:
         console.print(f"  - {escape(line)}")
+    if answer.shown_code:
+        console.print(f"\n[bold]For {answer.shown_code}[/bold]\n")
+        console.print(answer.code[answer.shown_code], markup=False, highlight=False, soft_wrap=True)
     parts = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in answer.spent.items())
     console.print(f"\nThe plan took {format_seconds(answer.seconds)}: {parts}." if parts else "")
 

@@ -1,0 +1,141 @@
+"""The plan as lines of code or arguments, for those who train without legroom: made from its numbers alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+NAMES = ("pytorch", "lightning", "transformers", "accelerate")
+PRECISIONS = {
+    "lightning": {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"},
+    "accelerate": {"fp32": "no", "bf16": "bf16", "fp16": "fp16"},
+}
+"""What each calls the number formats."""
+FACTOR = '''\
+def factor(step):
+    """Of the rate: a climb over {warmup} updates, then constant, then {cooldown} updates down to 0."""
+    cooled = min(1.0, max(0.0, (step - {start}) / {fall}))
+    return {climb} * (1 - cooled{power})
+'''
+
+
+def code_of(settings: Mapping[str, Any], num_steps: int | None, cooldown_steps: int | None) -> dict[str, str]:
+    """The plan in each of the libraries, by its name."""
+    words = {**settings, "num_steps": num_steps, "cooldown": cooldown_steps or 0}
+    makers = (_pytorch, _lightning, _transformers, _accelerate)
+    return {name: make(words) for name, make in zip(NAMES, makers, strict=True)}
+
+
+def _schedule(words: Mapping[str, Any]) -> str:
+    """The function `factor`, or a comment where the schedule is the job's own."""
+    if words["schedule"].partition(":")[0] not in ("stable", "constant"):
+        return f"factor = None  # your own schedule, {words['schedule']!r}, stays\n"
+    warmup, cooldown, num_steps = words["warmup_steps"], words["cooldown"], words["num_steps"]
+    return FACTOR.format(
+        warmup=warmup,
+        climb=f"min(1.0, step / {warmup})" if warmup else "1.0",
+        cooldown=cooldown,
+        start=num_steps - cooldown if num_steps else "float('inf')",
+        fall=max(1, cooldown),
+        power="**0.5" if "shape=sqrt" in words["schedule"] else "",
+    )
+
+
+def _loader(words: Mapping[str, Any]) -> str:
+    ahead = f", prefetch_factor={words['prefetch_factor']}, persistent_workers=True" if words["num_workers"] else ""
+    return (
+        f"loader = DataLoader(dataset, batch_size={words['batch_size']}, shuffle=True, drop_last=True, "
+        f"num_workers={words['num_workers']}{ahead})\n"
+    )
+
+
+def _length(words: Mapping[str, Any]) -> str:
+    return str(words["num_steps"]) if words["num_steps"] else f"{words['num_epochs']} * len(loader)"
+
+
+def _pytorch(words: Mapping[str, Any]) -> str:
+    passes, clip = words["accumulation_steps"], words["clip_norm"]
+    share = f" / {passes}" if passes > 1 else ""
+    clips = f"    torch.nn.utils.clip_grad_norm_(model.parameters(), {clip})\n" if clip else ""
+    cast = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}.get(words["precision"])
+    inside = f"with torch.autocast(next(model.parameters()).device.type, {cast}):" if cast else "if True:"
+    return (
+        "import itertools\n\nimport torch\nfrom torch.utils.data import DataLoader\n\n"
+        + _schedule(words)
+        + "\n"
+        + _loader(words)
+        + f"optimizer = make_optimizer(model, {words['learning_rate']!r})\n"
+        + "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
+        + "batches = itertools.chain.from_iterable(itertools.repeat(loader))\n"
+        + f"for step in range({_length(words)}):\n"
+        + f"    for batch in itertools.islice(batches, {passes}):\n"
+        + f"        {inside}\n            loss = compute_loss(model, batch){share}\n"
+        + "        loss.backward()\n"
+        + clips
+        + "    optimizer.step()\n    scheduler.step()\n    optimizer.zero_grad()\n"
+    )
+
+
+def _lightning(words: Mapping[str, Any]) -> str:
+    length = f"max_steps={words['num_steps']}" if words["num_steps"] else f"max_epochs={words['num_epochs']}"
+    return (
+        "import lightning\nimport torch\nfrom torch.utils.data import DataLoader\n\n"
+        + _schedule(words)
+        + f"\n\ndef configure_optimizers(self):  # of your LightningModule\n"
+        f"    optimizer = make_optimizer(self, {words['learning_rate']!r})\n"
+        "    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
+        '    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}\n\n\n'
+        + _loader(words)
+        + f"trainer = lightning.Trainer({length}, accumulate_grad_batches={words['accumulation_steps']}, "
+        f"precision={PRECISIONS['lightning'][words['precision']]!r}, gradient_clip_val={words['clip_norm']})\n"
+    )
+
+
+def _transformers(words: Mapping[str, Any]) -> str:
+    length = f"max_steps={words['num_steps']}" if words["num_steps"] else f"num_train_epochs={words['num_epochs']}"
+    if words["cooldown"]:
+        kwargs = {"num_decay_steps": words["cooldown"], "decay_type": "linear"}
+        schedule = f'lr_scheduler_type="warmup_stable_decay",\n    lr_scheduler_kwargs={kwargs!r},'
+    elif words["schedule"] == "constant":
+        schedule = 'lr_scheduler_type="constant_with_warmup",'
+    else:
+        schedule = f"# your own schedule, {words['schedule']!r}, stays"
+    ahead = f"\n    dataloader_prefetch_factor={words['prefetch_factor']}," if words["num_workers"] else ""
+    return (
+        "from transformers import TrainingArguments\n\n"
+        "arguments = TrainingArguments(\n"
+        f'    output_dir="out",\n    {length},\n'
+        f"    per_device_train_batch_size={words['batch_size']},\n"
+        f"    gradient_accumulation_steps={words['accumulation_steps']},\n"
+        f"    learning_rate={words['learning_rate']!r},\n    warmup_steps={words['warmup_steps']},\n    {schedule}\n"
+        f"    max_grad_norm={words['clip_norm'] or 0.0},\n"
+        f"    bf16={words['precision'] == 'bf16'},\n    fp16={words['precision'] == 'fp16'},\n"
+        f"    dataloader_num_workers={words['num_workers']},{ahead}\n    dataloader_drop_last=True,\n"
+        f"    seed={words['seed']},\n)\n"
+    )
+
+
+def _accelerate(words: Mapping[str, Any]) -> str:
+    clips = (
+        f"        if accelerator.sync_gradients:\n"
+        f"            accelerator.clip_grad_norm_(model.parameters(), {words['clip_norm']})\n"
+        if words["clip_norm"]
+        else ""
+    )
+    precision = PRECISIONS["accelerate"][words["precision"]]
+    passes = words["accumulation_steps"]
+    return (
+        "import itertools\n\nimport torch\nfrom accelerate import Accelerator\n"
+        "from torch.utils.data import DataLoader\n\n"
+        + _schedule(words)
+        + "\n"
+        + f"accelerator = Accelerator(gradient_accumulation_steps={passes}, mixed_precision={precision!r})\n"
+        + _loader(words)
+        + f"optimizer = make_optimizer(model, {words['learning_rate']!r})\n"
+        + "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
+        + "model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)\n"
+        + "batches = itertools.chain.from_iterable(itertools.repeat(loader))\n"
+        + f"for batch in itertools.islice(batches, {passes} * {_length(words)}):\n"
+        + "    with accelerator.accumulate(model):\n"
+        + "        accelerator.backward(compute_loss(model, batch))\n"
+        + clips
+        + "        optimizer.step()\n        scheduler.step()\n        optimizer.zero_grad()\n"
+    )

@@ -1,0 +1,89 @@
+"""The lines that a plan is told in for other libraries do what the plan says."""
+
+import ast
+
+import pytest
+import torch
+
+from legroom.job import Settings
+from legroom.questions.plan.code import NAMES, code_of
+from legroom.training.schedule_text import make_schedule
+
+PLAN = {
+    "batch_size": 4,
+    "accumulation_steps": 2,
+    "num_workers": 0,
+    "prefetch_factor": 2,
+    "learning_rate": 0.25,
+    "schedule": "stable:cooldown=0.25",
+    "warmup_steps": 5,
+    "clip_norm": 1.0,
+    "num_epochs": 1,
+    "precision": "fp32",
+    "seed": 3,
+}
+VARIED = [
+    {},
+    {"accumulation_steps": 1, "warmup_steps": 0, "clip_norm": None, "num_workers": 3},
+    {"schedule": "constant", "precision": "bf16"},
+    {"schedule": "own", "warmup_steps": 0, "precision": "fp16"},
+    {"schedule": "stable:cooldown=0.25,shape=sqrt"},
+]
+
+
+@pytest.mark.parametrize("changed", VARIED)
+@pytest.mark.parametrize("length", [20, None])
+def test_every_line_is_python(changed, length):
+    made = code_of({**PLAN, **changed}, length, 5 if length and "schedule" not in changed else None)
+    assert set(made) == set(NAMES)
+    for text in made.values():
+        ast.parse(text)
+
+
+@pytest.mark.parametrize("schedule", ["stable:cooldown=0.25", "stable:cooldown=0.25,shape=sqrt"])
+def test_the_schedule_is_that_of_legroom(schedule):
+    text = code_of({**PLAN, "schedule": schedule}, 20, 5)["pytorch"]
+    tree = ast.parse(text)
+    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    found = {}
+    exec(compile(tree, "plan", "exec"), found)
+    truth = make_schedule(schedule, num_steps=20, steps_per_epoch=10, warmup_steps=5)
+    assert [found["factor"](step) for step in range(21)] == pytest.approx([truth(step) for step in range(21)])
+
+
+def test_the_lines_for_pytorch_train_with_the_plans_batch_rate_passes_and_length():
+    seen, rates = [], []
+
+    def make_optimizer(model, rate):
+        rates.append(rate)
+        return torch.optim.SGD(model.parameters(), rate)
+
+    def compute_loss(model, batch):
+        seen.append(len(batch))
+        return model(batch).square().mean()
+
+    model = torch.nn.Linear(2, 1)
+    words = {
+        "model": model,
+        "dataset": torch.ones(33, 2),
+        "make_optimizer": make_optimizer,
+        "compute_loss": compute_loss,
+    }
+    exec(code_of(PLAN, 20, 5)["pytorch"], words)
+    assert rates == [0.25]
+    assert seen == [4] * 40
+    assert words["optimizer"].param_groups[0]["lr"] == 0.0
+
+
+def test_transformers_takes_the_arguments(tmp_path, monkeypatch):
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    words = {}
+    exec(code_of(PLAN, 20, 5)["transformers"].replace("seed=3", "seed=3, use_cpu=True"), words)
+    found = words["arguments"]
+    assert (found.max_steps, found.per_device_train_batch_size, found.gradient_accumulation_steps) == (20, 4, 2)
+    assert found.lr_scheduler_kwargs == {"num_decay_steps": 5, "decay_type": "linear"}
+
+
+def test_settings_name_all_that_the_lines_need():
+    assert set(PLAN) <= set(Settings.__dataclass_fields__)

@@ -4,8 +4,8 @@
     python benchmarks/size.py JOB [BUDGET] [SEED]        digits, char-lm, word-lm or speech; budget as 4min
 
 The jobs are those of N. Ardalani, J. Hestness and G. Diamos (2018), reduced so that two cores train them in minutes:
-less text, shorter sequences, smaller batches, narrower and shallower models, and a higher rate. Widths and shares of the
-data are chosen so that the held-out width is 4 times the largest of the fit, and the whole 4 times its most data.
+less text, shorter sequences, smaller batches, narrower and shallower models, and a higher rate. Widths and shares of
+the data are chosen so that the held-out width is 4 times the largest of the fit, and the whole 4 times its most data.
 Printed is a row for every trial and for every point held out.
 """
 
@@ -21,9 +21,13 @@ from typing import Any
 import numpy as np
 
 from legroom import Job, api
+from legroom.logbook import Entry
 from legroom.questions.size.answer import SizeAnswer
+from legroom.questions.size.evidence import fit_steps, gather
 from legroom.questions.size.fake import FakeSizes
-from legroom.testing import FakeMachine, plant_host
+from legroom.questions.size.records import SizeQuestion
+from legroom.questions.size.scores import score_held_out
+from legroom.questions.size.search import planned as planned_of
 from legroom.units import parse_seconds
 
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -47,18 +51,18 @@ def _cut(job: Job, num_train: int, num_valid: int) -> Job:
 
 
 def char_lm() -> Job:
-    """A recurrent highway 2 deep on 120,000 characters: batches of 16 sequences of 32, Adam at 0.01."""
+    """A recurrent highway 2 deep on 40,000 characters: batches of 16 sequences of 16, Adam at 0.01."""
     from legroom.workloads import char_lm
 
-    job = _cut(char_lm.job(hidden=64, depth=2, sequence=32), 120_000, 30_000)
+    job = _cut(char_lm.job(hidden=64, depth=2, sequence=16), 40_000, 6_000)
     return replace(job, baseline=replace(job.baseline, batch_size=16, learning_rate=1e-2))
 
 
 def word_lm() -> Job:
-    """Two LSTMs on 80,000 words of WikiText-2, 1,000 of them known: batches of 16 sequences of 20, Adam at 0.01."""
+    """Two LSTMs on 40,000 words of WikiText-2, 500 of them known: batches of 16 sequences of 16, Adam at 0.01."""
     from legroom.workloads import word_lm
 
-    job = _cut(word_lm.job(hidden=64, words=1_000, sequence=20), 80_000, 20_000)
+    job = _cut(word_lm.job(hidden=64, words=500, sequence=16), 40_000, 6_000)
     return replace(job, baseline=replace(job.baseline, batch_size=16, learning_rate=1e-2))
 
 
@@ -80,21 +84,40 @@ def plant(seed: int) -> FakeSizes:
 
 
 def planted(num_cases: int) -> None:
-    """How often the whole question finds what was planted."""
+    """How often the evidence of the question, its trials and their curves, finds what was planted."""
     inside: list[list[bool]] = []
     held: list[bool] = []
     for seed in range(num_cases):
         fake = plant(seed)
-        machine = FakeMachine(fake)
-        with tempfile.TemporaryDirectory() as folder:
-            run = api.Run(out=Path(folder), engine=machine, host=plant_host(), clock=machine.clock)
-            answer = api.size("digits", device="cpu", budget=1e6, run=run)
-        spans = ((answer.k1_range, fake.k1), (answer.k2_range, fake.k2), (answer.b_range, fake.b))
-        inside.append([(low or 0.0) <= truth <= (high or 0.0) for (low, high), truth in spans])
-        held += [each["inside"] for each in answer.held_out]
+        evidence = gather(entries(fake), question_of(fake))
+        law = fit_steps([trial for trial in evidence.of() if not trial.held_out])
+        spans = ((law.k1_range, fake.k1), (law.k2_range, fake.k2), (law.b_range, fake.b))
+        inside.append([low <= truth <= high for (low, high), truth in spans])
+        held += [each["inside"] for each in score_held_out(law, None, evidence)]
     for name, column in zip(("k1", "k2", "b"), zip(*inside, strict=True), strict=True):
         print(f"{name} in its range: {sum(column)} of {num_cases}")
     print(f"all three: {sum(map(all, inside))} of {num_cases}; points held out: {sum(held)} of {len(held)}")
+
+
+def question_of(fake: FakeSizes) -> SizeQuestion:
+    """Four widths and three shares of the data, three seeds each, as by default."""
+    return SizeQuestion(
+        device="cpu",
+        settings={"seed": 0, "learning_rate": 0.1, "batch_size": 32},
+        vary="width",
+        values=(16, 32, 64, 128),
+        own_value=128,
+        num_parameters=[fake.parameters(width) for width in (16, 32, 64, 128)],
+        fractions=(0.0625, 0.125, 0.25),
+        num_samples=fake.num_samples,
+    )
+
+
+def entries(fake: FakeSizes) -> list[Entry]:
+    """What a logbook would hold of all that is planned."""
+    question = question_of(fake)
+    requests = [question.trial(each.value, each.fraction, each.more, 1e6, each.solver) for each in planned_of(question)]
+    return [Entry(run="", request=each, result=fake.train(each), seconds=0.0, at="") for each in requests]
 
 
 def measure(name: str, budget: str, seed: int) -> None:

@@ -10,6 +10,7 @@ from legroom import api
 from legroom.errors import NothingMeasured, UsageError
 from legroom.job import Settings
 from legroom.logbook import Entry
+from legroom.questions.size import command
 from legroom.questions.size.evidence import fit_steps, gather
 from legroom.questions.size.records import SizeQuestion, TrainSize
 from legroom.questions.size.search import planned
@@ -262,6 +263,27 @@ def test_json_holds_the_promised_names_and_figures_mark_what_was_held_out(tmp_pa
 def test_wrong_words_are_refused_in_a_sentence(tmp_path, words, sentence):
     with pytest.raises(UsageError, match=sentence):
         ask(PLANTED, tmp_path, **words)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"widths": "16.5,32"}, "--widths 16.5,32 cannot be read. Write whole numbers"),
+        ({"depths": "one"}, "--depths one cannot be read"),
+        ({"fractions": "half"}, "--fractions half cannot be read. Write shares"),
+    ],
+)
+def test_lists_that_cannot_be_read_are_refused(given, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        command.words(**given)
+
+
+def test_a_job_without_validation_data_is_refused(tmp_path):
+    machine = FakeMachine(PLANTED)
+    plain = machine.memory._description()
+    machine.memory._description = lambda: replace(plain, has_valid=False)
+    with pytest.raises(UsageError, match="this job has none; give the Job valid_data"):
+        api.size("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine, host=plant_host()))
 
 
 @pytest.mark.parametrize(

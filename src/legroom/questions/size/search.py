@@ -57,7 +57,11 @@ def _places(question: SizeQuestion) -> tuple[list[tuple[int, float]], list[tuple
 
 
 def run_trials(session: Session, question: SizeQuestion, started: float) -> None:
-    """Run what is planned, as far as the budget goes; what is too long for what is left of it is passed over."""
+    """Run what is planned, as far as the budget goes.
+
+    What scores the fit, and more seeds, are passed over where they are too long for what is left; what the fit rests on
+    is tried even so, since a run that is cut short bounds it.
+    """
     plan = list(planned(question))
     for number, each in enumerate(plan):
         left = question.budget_seconds - (session.clock() - started)
@@ -67,7 +71,8 @@ def run_trials(session: Session, question: SizeQuestion, started: float) -> None
         longer = known is not None and known.outcome == "unsettled" and known.seconds < SHORT * request.max_seconds
         if known is not None and not longer:
             continue
-        if limit < LEAST_SECONDS or foreseen(session, question, each) > left:
+        optional = each.more > 0 or question.is_held_out(each.value, each.fraction)
+        if limit < LEAST_SECONDS or (optional and foreseen(session, question, each) > left):
             continue
         session.progress(words(each, question), _share(number, plan, left, question))
         session.measure(request)

@@ -31,17 +31,30 @@ def test_updates_to_within_a_hundredth_of_the_minimum_are_those_planted():
 
 
 def test_a_curve_settles_after_its_minimum_and_not_before():
-    ends = {last: smooth(*evaluations(bowl(500), last)).settled for last in (200, 480, 600, 1500, 3000)}
+    ends = {last: smooth(*evaluations(bowl(500), last)).has_settled() for last in (200, 480, 600, 1500, 3000)}
     assert ends == {200: False, 480: False, 600: False, 1500: True, 3000: True}
 
 
 def test_a_curve_that_still_falls_has_not_settled():
-    assert not smooth(*evaluations(lambda step: 1 + 10 / step**0.5, 4000)).settled
+    assert not smooth(*evaluations(lambda step: 1 + 10 / step**0.5, 4000)).has_settled()
 
 
 def test_a_loss_that_has_not_left_its_beginning_has_not_settled():
     """Before a network learns anything its loss stands still, and may rise by chance."""
-    assert not smooth(*evaluations(lambda step: 2.3 + 0.0005 * math.log(step), 400)).settled
+    assert not smooth(*evaluations(lambda step: 2.3 + 0.0005 * math.log(step), 400)).has_settled()
+
+
+def test_a_rest_on_the_way_down_is_no_minimum():
+    """As a language model has it that knows how frequent letters are, and not yet what follows."""
+    rests = evaluations(lambda step: 3.45 + 1.5 / step - 0.6 * max(0.0, math.log(step / 150)) ** 2, 250)
+    for last in range(16, len(rests[0])):
+        assert not smooth(rests[0][:last], rests[1][:last]).has_settled()
+
+
+def test_nothing_settles_before_so_many_updates():
+    curve = smooth(*evaluations(bowl(500), 2000))
+    assert curve.has_settled(1500)
+    assert not curve.has_settled(2500)
 
 
 def test_noise_moves_the_updates_by_less_than_their_spread_over_seeds():

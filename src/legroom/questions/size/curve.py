@@ -19,11 +19,11 @@ REACH = 0.4
 WITHIN = 0.01
 """Of the minimum, as a share of it: N. Ardalani et al. (2018), section 2."""
 LEAST_POINTS = 16
-LONG_AFTER, AFTER = 2.2, 1.6
-"""Times the updates at which the curve was within a hundredth of its minimum, and at which it was lowest: it has
-settled. A fall by a power of 1/2 that goes on has 1.6 % left then."""
-FAR_ABOVE, SOON_AFTER = 0.2, 1.5
-"""A curve so far above its minimum, in ln, has settled sooner."""
+LONG_AFTER, AFTER = 3.5, 2.5
+"""Times the updates at which the curve was within a hundredth of its minimum, and at which it was lowest: one that
+stands still has settled. Networks rest on the way, such as where they know how frequent each letter is and no more."""
+FAR_ABOVE, SOON_AFTER = 0.08, 1.6
+"""A curve that has risen so far above its minimum, in ln, has settled sooner."""
 LEARNED = 0.05
 """How far below its beginning the minimum must lie, in ln: before a model learns anything its loss stands still too."""
 
@@ -60,16 +60,15 @@ class Curve:
         """Where it ends."""
         return float(math.exp(self.log_steps[-1]))
 
-    @property
-    def settled(self) -> bool:
-        """Whether its minimum lies so far behind that it is the minimum."""
-        if len(self.log_steps) < LEAST_POINTS or self.log_losses[0] - self.log_losses.min() < LEARNED:
+    def has_settled(self, least_steps: float = 0.0) -> bool:
+        """Whether its minimum lies so far behind that it is the minimum; never before so many updates."""
+        fallen = self.log_losses[0] - self.log_losses.min()
+        if len(self.log_steps) < LEAST_POINTS or self.last_step < least_steps or fallen < LEARNED:
             return False
         since = self.log_steps[-1] - self.log_steps[int(self.log_losses.argmin())]
         rose = self.log_losses[-1] - self.log_losses.min() > FAR_ABOVE
-        reached = self.steps_within()
-        slow = self.last_step > LONG_AFTER * reached and since > math.log(AFTER)
-        return bool(slow or (rose and since > math.log(SOON_AFTER)))
+        stands = self.last_step > LONG_AFTER * self.steps_within() and since > math.log(AFTER)
+        return bool(stands or (rose and since > math.log(SOON_AFTER)))
 
     def steps_within(self, share: float = WITHIN) -> float:
         """Updates to within that share of the minimum."""

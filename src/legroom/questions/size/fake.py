@@ -86,7 +86,7 @@ class FakeSizes:
         needed = self._needed(request, size, samples)
         steps, losses = self._curve(needed, self.loss(size, samples), request.max_seconds / pace)
         return SizeTrained(
-            outcome="settled" if smooth(steps, losses).settled else "unsettled",
+            outcome="settled" if smooth(steps, losses).has_settled() else "unsettled",
             steps=steps,
             losses=losses,
             cooled_steps=steps[5::6] if request.cools else [],
@@ -112,6 +112,6 @@ class FakeSizes:
         for step in itertools.takewhile(lambda step: step <= limit or len(steps) < FIRST, evaluation_steps(FIRST)):
             steps.append(step)
             losses.append(least * math.exp(BENT * (math.log(step) - lowest) ** 2))
-            if step > needed and smooth(steps, losses).settled:
+            if step > needed and smooth(steps, losses).has_settled():
                 break
         return steps, losses

@@ -22,6 +22,8 @@ from legroom.training.records import Train
 
 FIRST_SHARE, LEAST_STEPS = 1 / 16, 4
 """Of an epoch, and updates: the first evaluation."""
+LEAST_EPOCHS = 3
+"""Before which no trial has settled: it cannot have learned too much of data that it hardly saw."""
 COOLED_EVERY, COOLDOWN = 6, 0.2
 """Evaluations between copies that cool down, and over which share of the updates before."""
 MOMENTUM = 0.9
@@ -92,7 +94,7 @@ class Trial:
             if not self._advance(step - at) or not self._evaluate(step):
                 return "diverged"
             at = step
-            if self.curve.settled:
+            if self.curve.has_settled(LEAST_EPOCHS * self._epoch):
                 return "settled"
             if monotonic() - self.started > self.request.max_seconds:
                 return "unsettled"
@@ -106,7 +108,12 @@ class Trial:
         return smooth(self.steps, self.losses)
 
     def _first(self) -> int:
-        return max(LEAST_STEPS, round(FIRST_SHARE * (self.trunk.trainer.feed.steps_per_epoch or 0)))
+        return max(LEAST_STEPS, round(FIRST_SHARE * self._epoch))
+
+    @property
+    def _epoch(self) -> int:
+        """Updates of an epoch; 0 where nobody knows."""
+        return self.trunk.trainer.feed.steps_per_epoch or 0
 
     def _advance(self, num_steps: int) -> bool:
         """Train on; whether all losses are numbers."""

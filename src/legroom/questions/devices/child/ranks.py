@@ -27,6 +27,7 @@ ENTRY = "legroom.questions.devices.child.ranks:on_rank"
 NUM_WARM, NUM_ROUNDS = 3, 9
 LEAST_STEPS, MOST_STEPS = 2, 40
 MESSAGE_SECONDS, LEAST_MESSAGES, MOST_MESSAGES = 0.03, 3, 30
+ARENA_BYTES = 2**26
 Times = dict[str, list[float]]
 
 
@@ -96,16 +97,17 @@ class TimedLink:
     """All-reduces of several sizes, timed between rounds of steps: a link that others use too is as slow for both."""
 
     def __init__(self, sizes: Sequence[int], device: torch.device) -> None:
-        self.device = device
-        self.tensors = [torch.ones(max(1, size // 4), device=device) for size in sizes]
+        self.device, self.sizes, self.place = device, sizes, 0
+        # Gradients that were just made lie in no cache; one tensor that travels again and again would.
+        self.arena = torch.ones(max(ARENA_BYTES, 2 * max(sizes)) // 4, device=device)
         self.seconds: list[list[float]] = [[] for _ in sizes]
         self.cores, self.walls = [0.0] * len(sizes), [0.0] * len(sizes)
         self.visit(keep=False)
 
     def visit(self, *, keep: bool = True) -> None:
         """A few all-reduces of each size; more of the short ones."""
-        for place, tensor in enumerate(self.tensors):
-            run = functools.partial(distributed.all_reduce, tensor)
+        for place, size in enumerate(self.sizes):
+            run = functools.partial(self._all_reduce, max(1, size // 4))
             typical = _timed(run, 1, self.device)[0]
             num = _agree(MESSAGE_SECONDS / typical, LEAST_MESSAGES, MOST_MESSAGES, self.device)
             distributed.barrier()
@@ -115,6 +117,11 @@ class TimedLink:
                 self.seconds[place] += seconds
                 self.cores[place] += time.process_time() - cores
                 self.walls[place] += time.perf_counter() - wall
+
+    def _all_reduce(self, length: int) -> None:
+        self.place = 0 if self.place + length > len(self.arena) else self.place
+        distributed.all_reduce(self.arena[self.place : self.place + length])
+        self.place += length
 
     def summary(self) -> list[tuple[float, float]]:
         """Of each size: the mean seconds, and the cores that it kept busy here.

@@ -230,7 +230,7 @@ def test_a_part_of_the_data_with_fewer_samples_than_a_batch_is_refused(tmp_path)
 
 
 def test_what_an_unreached_target_would_take_is_extrapolated_with_a_range(tmp_path):
-    answer, _ = ask(replace(LEARNER, noise=0.0), 64, 0.02, tmp_path, target="loss=0.02", budget=8.0)
+    answer, _ = ask(replace(LEARNER, noise=0.0), 64, 0.02, tmp_path, target="loss=0.02", budget=6.5)
     truth = LEARNER.updates_needed(64) * math.log(2.3 / 0.02) / math.log(2.3 / 0.1)
     assert not answer.reached
     low, high = answer.extrapolated_steps

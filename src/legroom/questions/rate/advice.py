@@ -21,6 +21,8 @@ from legroom.questions.rate.search import winner
 from legroom.questions.rate.target import least_value
 from legroom.questions.rate.width import plausible_rates, sensitivity
 
+ENOUGH_POINTS = 6
+"""Of a curve, to say of it that it levels off."""
 WIDEST_TOLD = 16.0
 """Ends of a range further apart than this factor are no knowledge: no number is told between them."""
 RULES = {"sgd": "linear", "adam": "sqrt"}
@@ -134,8 +136,14 @@ def _known(value: float) -> float | None:
 
 
 def _steps_by_seed(evidence: Evidence, best: Trunk, wanted: float) -> list[float]:
-    same = [trunk for trunk in evidence.trunks if trunk.learning_rate == best.learning_rate]
-    return [math.inf if (steps := trunk.steps_to(wanted)) is None else steps for trunk in same if trunk.points]
+    """Updates to the target on each seed; one that was not grown as far as the winner needed says nothing."""
+    found, far = [], best.steps_to(wanted) or 0.0
+    for trunk in evidence.trunks:
+        if trunk.learning_rate == best.learning_rate and trunk.last is not None:
+            steps = trunk.steps_to(wanted)
+            if steps is not None or trunk.last.num_steps >= far:
+                found.append(math.inf if steps is None else steps)
+    return found
 
 
 def extrapolate(best: Trunk, question: RateQuestion) -> tuple[float, float | None] | None:
@@ -144,7 +152,7 @@ def extrapolate(best: Trunk, question: RateQuestion) -> tuple[float, float | Non
     least, last = least_value(values, question), best.points[-1].num_steps
     found = [curve.steps(question.wanted) for curve in fit_curves(steps, values, least=least)]
     found.append(steps_by_decay(steps, values, question.wanted, least=least))
-    ahead = sorted(max(each, last) for each in found)
+    ahead = sorted(each for each in found if each > last)
     return (ahead[0], _known(ahead[-1])) if ahead and math.isfinite(ahead[0]) else None
 
 
@@ -196,6 +204,8 @@ def _notes(question: RateQuestion, best: Trunk, steps: Sequence[float], evidence
 def _would_take(best: Trunk, question: RateQuestion, evidence: Evidence) -> str:
     """What the target would take, by the shape of the best curve."""
     span = extrapolate(best, question)
+    if span is None and len(best.points) < ENOUGH_POINTS:
+        return "Its curve is too short to say what the target takes; raise --budget"
     if span is None:
         return "By the shape of its curve it would not get there however long; name a target that the job can reach"
     low, high = span

@@ -26,6 +26,8 @@ LONGEST = 3.0
 """Times the job's own updates: no run is grown further."""
 SEARCH_SHARE = 0.6
 """Of the budget, for the first seed; the rest confirms it."""
+LEADER_SHARE = 0.85
+"""Of the budget, up to which the one ahead is grown alone where no trunk is there yet."""
 MORE_LENGTHS, LITTLE = 3, 1.25
 """How often a seed that is not there yet is grown on, and by which factor."""
 WORTH_TRYING = 1.4
@@ -47,7 +49,10 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
     for place, length in enumerate(lengths(question)):
         # The first look is what an answer cannot do without.
         if place and not growing.affords(growing.ahead(rates, length), SEARCH_SHARE):
-            break
+            # All that is left goes to the one ahead: an answer without the target is worth less than one without seeds.
+            rates = [leader(growing.trunks, 0).learning_rate] if growing.trunks else []
+            if not rates or not growing.affords(growing.ahead(rates, length), LEADER_SHARE):
+                break
         for rate in rates:
             growing.grow(rate, length)
         trunks = growing.trunks
@@ -55,9 +60,10 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
             rates = lower(rates)
             continue
         rates = survivors(trunks, rates, length)
-        if reached(trunks, question) is not None or growing.spent > SEARCH_SHARE:
+        if reached(trunks, question) is not None:
             break
-        rates = widen(trunks, rates, length)
+        if growing.spent < SEARCH_SHARE:
+            rates = widen(trunks, rates, length)
     _refine(growing, question)
     _confirm(growing, question)
 

@@ -1,0 +1,83 @@
+"""What a child does for a search: trunks with another optimizer, passes that are joined, noise, whole runs."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from legroom.child.built_job import BuiltJob
+from legroom.job import Settings
+from legroom.job_address import JobAddress
+from legroom.questions.rate.child import branch_batch, grow_trunk, ramp_rate, run_trial
+from legroom.questions.rate.records import BranchBatch, GrowTrunk, RampRate, RunTrial
+
+PLAIN = Path(__file__).parents[2] / "jobs" / "plain.py"
+
+
+@pytest.fixture
+def built():
+    return BuiltJob(JobAddress(text=f"{PLAIN}:job"))
+
+
+def settings(**more):
+    return asdict(Settings(**{"batch_size": 16, "learning_rate": 0.1, "num_epochs": 2, **more}))
+
+
+def test_a_trunk_grown_in_pieces_is_the_one_grown_at_once_noise_looked_at_or_not(built):
+    first = GrowTrunk(device="cpu", settings=settings(), to_step=20)
+    last = GrowTrunk(device="cpu", settings=settings(), to_step=44)
+    grow_trunk(first, built)
+    pieces = grow_trunk(last, built)
+    built.kept.clear()
+    whole = grow_trunk(last, built)
+    assert (pieces.loss, pieces.score) == (whole.loss, whole.score)
+    assert pieces.grown_steps == 24
+    assert whole.grown_steps == 44
+    assert len(whole.small_squares) == 5
+    assert pieces.small_squares == whole.small_squares[2:]
+
+
+def test_squares_of_halves_are_larger_than_those_of_whole_batches(built):
+    grown = grow_trunk(GrowTrunk(device="cpu", settings=settings(learning_rate=0.01), to_step=60), built)
+    assert grown.noise_sizes == (8, 16)
+    assert sum(grown.small_squares) > sum(grown.big_squares) > 0
+
+
+def test_joined_passes_train_as_the_whole_batch_does(built):
+    whole = grow_trunk(GrowTrunk(device="cpu", settings=settings(batch_size=32), to_step=10), built)
+    joined = settings(batch_size=8, accumulation_steps=4)
+    parts = grow_trunk(GrowTrunk(device="cpu", settings=joined, to_step=10), built)
+    assert parts.loss == pytest.approx(whole.loss, rel=1e-4)
+    assert parts.num_samples == whole.num_samples == 320
+
+
+def test_a_branch_of_joined_passes_is_the_branch_of_the_whole_batch(built):
+    words = {"device": "cpu", "settings": settings(), "from_step": 10, "learning_rate": 0.2, "num_steps": 5}
+    whole = branch_batch(BranchBatch(**words, batch_size=64, cooldown_steps=2), built)
+    parts = branch_batch(BranchBatch(**words, batch_size=16, accumulation_steps=4, cooldown_steps=2), built)
+    assert parts.loss == pytest.approx(whole.loss, rel=1e-4)
+    assert parts.num_samples == whole.num_samples == 10 * 16 + 5 * 64
+
+
+@pytest.mark.parametrize("solver", ["lars", "lamb"])
+def test_another_optimizer_takes_the_place_of_the_jobs_own(built, solver):
+    words = {"device": "cpu", "settings": settings(learning_rate=0.03), "to_step": 30}
+    own = grow_trunk(GrowTrunk(**words), built)
+    other = grow_trunk(GrowTrunk(**words, solver=solver), built)
+    start = grow_trunk(GrowTrunk(**{**words, "to_step": 0}), built)
+    assert other.loss != own.loss
+    assert other.loss < start.loss
+
+
+def test_a_ramp_ends_where_the_loss_blows_up(built):
+    ramp = ramp_rate(RampRate(device="cpu", settings=settings(), most_rate=1e4), built)
+    assert ramp.diverged
+    assert len(ramp.losses) < 100
+    assert ramp.steps_per_epoch == 32
+
+
+def test_a_whole_run_tells_how_busy_the_device_was(built):
+    trial = run_trial(RunTrial(device="cpu", settings=settings(num_epochs=1), evaluate_steps=8), built)
+    assert [found.step for found in trial.evaluations] == [8, 16, 24, 32]
+    assert 0 < trial.utilisation <= 1
+    assert trial.stopped_because == "finished"

@@ -1,0 +1,123 @@
+"""The methods beside auto, on planted learners."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from legroom import api
+from legroom.errors import NothingMeasured, UsageError
+from legroom.job import Settings
+from legroom.laws.rate_scaling import Recipe, scale
+from legroom.questions.rate.ask import foresee
+from legroom.questions.rate.fake import FakeLearner, FakeLearning
+from legroom.questions.rate.ramps import read_ramp
+from legroom.questions.rate.records import RateRamp, RunTrial
+from legroom.session import advise_again
+from legroom.testing import FakeMachine, plant_host
+
+LEARNER = FakeLearner(s_min=120, b_crit=100, best_rate=0.1, noise=0.01, diverges_above=1.0, rate_exponent=1.0)
+
+
+def ask(out, learner=LEARNER, *, size=64, own=0.02, num_epochs=8, **words):
+    baseline = Settings(batch_size=size, learning_rate=own, num_epochs=num_epochs)
+    machine = FakeMachine(FakeLearning(learner), baseline=baseline)
+    run = api.Run(out=out, engine=machine, host=plant_host(), clock=machine.clock)
+    return api.rate("digits", device="cpu", run=run, **{"target": "loss=0.12", "budget": 1e6, **words}), machine
+
+
+def test_a_range_test_finds_the_rate_at_which_the_loss_falls_fastest(tmp_path):
+    answer, machine = ask(tmp_path, method="range")
+    assert abs(math.log(answer.learning_rate / LEARNER.best_rate_at(64))) < math.log(4)
+    low, high = answer.range
+    assert low <= answer.learning_rate <= high
+    assert answer.num_trials == 3
+    assert len([request for request in machine.asked if request.kind == "ramp_rate"]) == 3
+    assert set(answer.sensitivity) <= {"half", "twice"}
+    assert advise_again(tmp_path, "rate") == answer
+
+
+def test_the_slope_of_a_ramp_is_that_over_ln_rate():
+    rates = [10 ** (-4 + 4 * place / 99) for place in range(100)]
+    losses = [2.0 - 1.5 / (1 + (0.01 / rate) ** 2) for rate in rates]
+    reading = read_ramp(RateRamp(rates=rates, losses=losses, diverged=False, num_samples=1, seconds=1.0))
+    assert 0.005 < reading.steepest < 0.05
+    assert reading.blown is None
+
+
+def test_a_ramp_whose_loss_never_falls_is_refused(tmp_path):
+    with pytest.raises(NothingMeasured, match="did not leave chance at any rate between"):
+        ask(tmp_path, replace(LEARNER, s_min=1e12, diverges_above=math.inf, noise=0.0), method="range")
+
+
+def test_greedy_tries_decades_and_then_multiples_until_the_score_falls(tmp_path):
+    answer, machine = ask(tmp_path, method="greedy", batch_size=64)
+    rates = [r.settings["learning_rate"] for r in machine.asked if isinstance(r, RunTrial)]
+    assert rates[:5] == [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
+    assert rates[5] == 2 * max(rates[:5], key=lambda rate: -abs(math.log(rate / answer.learning_rate)))
+    values = [trial["value"] for trial in answer.trials]
+    assert values[-1] > min(values)
+    assert answer.best_value == min(values)
+    assert advise_again(tmp_path, "rate") == answer
+
+
+def test_greedy_without_a_size_takes_the_first_above_90_percent_of_the_best_utilisation(tmp_path):
+    answer, _ = ask(tmp_path, method="greedy")
+    sizes = [trial for trial in answer.trials if "utilisation" in trial]
+    best = max(trial["utilisation"] for trial in sizes)
+    assert answer.batch_size == next(t["batch_size"] for t in sizes if t["utilisation"] > 0.9 * best)
+    assert "by throughput it would be 2,048" in answer.notes[0]
+
+
+@pytest.mark.parametrize("rule", ["linear", "sqrt", "legw"])
+def test_a_rule_carries_rate_and_warmup_as_its_law_says(tmp_path, rule):
+    answer, machine = ask(tmp_path, method="transfer", batch_size=512, rule=rule, own=0.05)
+    carried = scale(rule, Recipe(batch_size=64, learning_rate=0.05, warmup_epochs=1.0), 512)
+    assert answer.learning_rate == pytest.approx(carried.learning_rate)
+    assert not [r for r in machine.asked if r.kind == "grow_trunk" and r.settings["batch_size"] == 512 and r.to_step]
+    assert set(answer.sensitivity) == {"half", "twice"}
+
+
+def test_the_measured_rule_levels_off_beyond_the_critical_batch(tmp_path):
+    known = LEARNER.best_rate_at(64)
+    answer, _ = ask(tmp_path, method="transfer", batch_size=1024, own=known)
+    truth = LEARNER.best_rate_at(1024)
+    assert abs(math.log(answer.learning_rate / truth)) < math.log(1.5)
+    assert answer.num_steps == pytest.approx(LEARNER.updates_needed(1024), rel=0.4)
+    assert advise_again(tmp_path, "rate") == answer
+
+
+def test_rules_are_run_side_by_side_over_as_many_samples_and_the_winner_is_named(tmp_path):
+    answer, machine = ask(tmp_path, method="transfer", batch_size=512, compare_rules=True, own=LEARNER.best_rate_at(64))
+    equal = [trial for trial in answer.trials if "twice" not in trial["rule"]]
+    names = " ".join(trial["rule"] for trial in equal)
+    assert all(name in names for name in ("measured", "linear", "sqrt", "legw", "LARS", "LAMB"))
+    assert len({trial["num_samples"] for trial in equal if not trial["diverged"]}) == 1
+    assert any("twice as long" in trial["rule"] for trial in answer.trials)
+    best = min((trial for trial in equal if trial["value"] is not None), key=lambda trial: trial["value"])
+    assert answer.learning_rate == best["learning_rate"]
+    assert {request.solver for request in machine.asked if hasattr(request, "solver")} == {"own", "lars", "lamb"}
+    assert advise_again(tmp_path, "rate") == answer
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"method": "transfer"}, "Name it with --batch-size"),
+        ({"rule": "linear"}, "belong to --method transfer"),
+        ({"from_rate": 0.1}, "belong to --method transfer"),
+        ({"method": "transfer", "batch_size": 128, "rule": "guess"}, "There is no rule 'guess'"),
+        ({"method": "transfer", "batch_size": 128, "from_rate": -1.0}, "--from-rate is -1"),
+        ({"method": "transfer", "batch_size": 128, "rule": "adam"}, "Adam's rule is for Adam"),
+    ],
+)
+def test_wrong_words_of_transfer_are_refused(tmp_path, words, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        ask(tmp_path, **words)
+
+
+@pytest.mark.parametrize("method", ["auto", "range", "greedy", "transfer"])
+def test_a_dry_run_lists_what_each_method_runs(tmp_path, method):
+    foreseen = foresee("digits", method=method, budget=60.0, run=api.Run(out=tmp_path, host=plant_host()))
+    assert foreseen.probes[0].what == "read the job in a child process"
+    assert sum(probe.seconds[1] for probe in foreseen.probes) < 150

@@ -9,9 +9,11 @@ from rich.table import Table as Grid
 
 from legroom.questions.base import Recommendation
 from legroom.questions.plan.answer import PlanAnswer
+from legroom.questions.plan.what_if import FIGURE, what_if_of
 from legroom.reports.figures import Column, Section, Table
 from legroom.reports.terminal import print_title
 from legroom.reports.views import View
+from legroom.reports.what_if import time_figure
 from legroom.units import format_seconds
 
 COMPARED = {
@@ -52,7 +54,8 @@ def _workers(num: int) -> str:
 
 def _time(answer: PlanAnswer) -> str:
     if answer.predicted_seconds is None or answer.predicted_range is None:
-        return f": no forecast; {answer.missing[0][:1].lower()}{answer.missing[0][1:]}" if answer.missing else ""
+        why = answer.missing[0].partition(". ")[0] if answer.missing else ""  # the rest stands below
+        return f": no forecast; {why[:1].lower()}{why[1:]}" if why else ""
     target = answer.target.partition("=")
     about, low, high = (format_seconds(value) for value in (answer.predicted_seconds, *answer.predicted_range))
     reached = f": {target[0]} {target[2]} in about {about} ({low} to {high})"
@@ -76,11 +79,14 @@ def before(answer: PlanAnswer) -> str:
 
 def section(answer: PlanAnswer, others: Sequence[PlanAnswer] = ()) -> Section:
     """The section; a folder holds one plan, so there are no others."""
+    asked = what_if_of(answer)
     return Section(
         title="What should I run?",
         summary=summary(answer),
         facts=[("open", "", sentence) for sentence in answer.missing],
+        figures=[time_figure(FIGURE, asked)] if asked else [],
         tables=[_compared(answer), _recommendations(answer), *([_spent(answer)] if answer.spent else [])],
+        what_if=asked,
     )
 
 
@@ -93,6 +99,7 @@ def _compared(answer: PlanAnswer) -> Table:
             Column(label="because", sentences=True),
         ],
         rows=compared_rows(answer),
+        opens=True,
     )
 
 

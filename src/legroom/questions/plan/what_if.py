@@ -1,0 +1,75 @@
+"""The plan's factors as the page's controls take them, and what stands in for those that nobody measured."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from legroom.laws.time_to_target import steps_to_target, update_size
+from legroom.laws.what_if import Factors
+from legroom.questions.plan.answer import PlanAnswer
+from legroom.reports.figures import WhatIf
+from legroom.reports.what_if import doublings
+from legroom.units import parse_bytes
+
+FIGURE = "plan-time"
+BEYOND = 2
+"""Times the largest batch timed: up to there its proportion is likely to go on."""
+LINK = 25e9
+"""Bytes a second each way, about what PCIe 4.0 moves over 16 lanes."""
+NO_LIMIT = parse_bytes("1TiB")
+
+
+def what_if_of(answer: PlanAnswer) -> WhatIf | None:
+    """The controls; None where the plan has no forecast to change."""
+    given = answer.factors
+    if not given.get("sizes") or not given.get("least_steps"):
+        return None
+    own = int(given["batch_size"] * given["num_passes"])
+    return WhatIf(
+        factors=_factors(given),
+        candidates=doublings(min(given["sizes"]), BEYOND * max(given["sizes"]), own),
+        target=given.get("target", "").replace("=", " ") or "the target",
+        baseline_seconds=given.get("baseline_seconds"),
+        guessed=dict(_guessed(given)),
+        figure=FIGURE,
+    )
+
+
+def _factors(given: Mapping[str, Any]) -> Factors:
+    size, critical = update_size(given["batch_size"], given["num_passes"], given["num_devices"]), "critical_batch_size"
+    knows_memory = given["fixed_bytes"] is not None
+    found: dict[str, Any] = {name: given[name] for name in Factors.__annotations__ if name in given}
+    found |= {
+        "num_steps": steps_to_target(size, given["least_steps"], given[critical] or 0.0),
+        "known_size": size,
+        "fixed_bytes": given["fixed_bytes"] or 0.0,
+        "bytes_per_sample": max(1.0, given["bytes_per_sample"]) if knows_memory else 1.0,
+        "device_bytes": given["device_bytes"] if knows_memory else NO_LIMIT,
+        "worker_seconds": _worker_seconds(given),
+        "price_per_hour": given.get("price_per_hour") or 0.0,
+        "parameter_bytes": given.get("parameter_bytes") or 0.0,
+        "latency": given.get("latency") or 0.0,
+        "bandwidth": given.get("bandwidth") or LINK,
+    }
+    return cast("Factors", {name: value if name == critical else value or 0.0 for name, value in found.items()})
+
+
+def _worker_seconds(given: Mapping[str, Any]) -> float:
+    """A worker's, or what the training process takes, where the plan has none and nobody looked."""
+    guess = given["inline_seconds"] if not given["num_workers"] else 0.0
+    return float(given["worker_seconds"] or guess or 0.0)
+
+
+def _guessed(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A sentence for each factor that nobody measured."""
+    found = []
+    if given["fixed_bytes"] is None:
+        found.append(("device_bytes", "Memory was not measured: every batch is taken to fit; legroom memory tells."))
+    if not given["inline_seconds"] and not given["worker_seconds"]:
+        found.append(("num_workers", "Loading was not measured and is taken to cost nothing; legroom loading tells."))
+    elif not given["worker_seconds"]:
+        sentence = "Workers were not measured: each is taken to load as fast as the training process does."
+        found.append(("num_workers", f"{sentence} legroom loading tells."))
+    if not given.get("bandwidth"):
+        sentence = f"No link between devices was measured: {LINK / 1e9:.0f} GB/s stand in for it, what PCIe 4.0 moves."
+        found.append(("bandwidth", f"{sentence} legroom devices measures it."))
+    return found

@@ -1,0 +1,63 @@
+"""The page of a plan: its controls begin where its forecast is, and say what stands in for what nobody measured."""
+
+from dataclasses import replace
+
+import pytest
+
+from legroom.laws import what_if
+from legroom.questions.plan.view import section
+from legroom.questions.plan.what_if import what_if_of
+from legroom.reports.what_if import PARTS
+
+
+@pytest.fixture(scope="module")
+def answer(planted, tmp_path_factory):
+    return planted.ask(tmp_path_factory.mktemp("plan"), planted.plant())
+
+
+def test_the_controls_begin_at_the_plans_own_forecast(answer):
+    asked = what_if_of(answer)
+    low, likely, high = what_if.seconds_range(asked.factors)
+    assert likely == pytest.approx(answer.predicted_seconds)
+    assert (low, high) == pytest.approx(answer.predicted_range)
+    assert asked.factors["batch_size"] * asked.factors["num_passes"] in asked.candidates
+    assert asked.target == "loss 0.12"
+
+
+def test_before_and_after_open_the_section_and_the_figure_stacks_the_parts(answer):
+    shown = section(answer)
+    assert [table.name for table in shown.tables if table.opens] == ["plan-compared"]
+    (drawn,) = shown.figures
+    assert drawn.stacked
+    assert drawn.name == shown.what_if.figure
+    assert [one.name for one in drawn.series[:-1]] == list(PARTS)
+    whole = [sum(one.y[place] for one in drawn.series[:-1]) for place in range(len(drawn.series[0].x))]
+    assert whole == pytest.approx(drawn.series[-1].y), "the parts make up the whole"
+
+
+@pytest.mark.parametrize(
+    ("unknown", "control"),
+    [
+        ({"fixed_bytes": None, "bytes_per_sample": None, "device_bytes": None}, "device_bytes"),
+        ({"inline_seconds": 0.0, "worker_seconds": 0.0}, "num_workers"),
+        ({"inline_seconds": 0.001, "worker_seconds": 0.0, "num_workers": 0}, "num_workers"),
+        ({}, "bandwidth"),
+    ],
+)
+def test_what_nobody_measured_is_told_beside_its_control_and_leaves_the_page_whole(answer, unknown, control):
+    asked = what_if_of(replace(answer, factors={**answer.factors, **unknown}))
+    assert control in asked.guessed
+    assert all(low > 0 for low, _, _ in [what_if.seconds_range(asked.factors)])
+    assert what_if.most_in_memory(asked.factors) >= asked.factors["batch_size"]
+
+
+def test_a_critical_batch_that_nobody_measured_keeps_the_updates_at_the_plans_own_size(answer):
+    unknown = {**answer.factors, "critical_batch_size": None, "least_steps": 700.0}
+    asked = what_if_of(replace(answer, factors=unknown))
+    assert what_if.steps_range(asked.factors) == [700.0, 700.0]
+
+
+def test_a_plan_without_a_forecast_has_no_controls(answer):
+    shown = section(replace(answer, factors={}))
+    assert shown.what_if is None
+    assert shown.figures == []

@@ -48,6 +48,13 @@ def test_a_setting_is_told_with_the_records_and_the_answer_it_rests_on(plan):
     assert finding["summary"] == api.report(plan.parent)[0].sections[0].section.summary
 
 
+def test_evidence_may_be_named_by_what_was_asked_as_well_as_by_what_was_seen(plan):
+    plan.write_text(PLAN.replace('["step_times"]', '["time_steps"]'))
+    (item,) = api.explain(plan, "batch_size").explained
+    assert item["evidence"][0]["num_records"] > 0
+    assert [finding["question"] for finding in item["findings"]] == ["speed"]
+
+
 def test_without_a_name_all_that_rests_on_evidence_is_told(plan):
     assert [item["name"] for item in api.explain(plan).explained] == ["batch_size"]
     assert api.explain(plan, "clip_norm").explained[0]["because"] == "the job's own"

@@ -107,7 +107,7 @@ def _explain(item: Recommendation, entries: Sequence[Entry], saved: "Sequence[Sa
 
 def _weight(kind: str, entries: Sequence[Entry]) -> dict[str, Any]:
     """How many records of that kind there are, and what they took."""
-    mine = [entry for entry in entries if entry.result.kind == kind]
+    mine = [entry for entry in entries if kind in (entry.request.kind, entry.result.kind)]
     return {"kind": kind, "num_records": len(mine), "seconds": sum(entry.seconds for entry in mine)}
 
 
@@ -115,7 +115,7 @@ def _findings(kind: str, saved: "Sequence[SavedAnswer]") -> list[dict[str, Any]]
     """What the question that asks for such records answered last: its sentence and its facts."""
     from legroom.reports.views import views
 
-    questions = _questions_by_result()
+    questions = _questions_by_kind()
     newest = next((each for each in saved if each.question == questions.get(kind)), None)
     view = None if newest is None else views()[newest.question]
     if newest is None or view is None or view.section is None:
@@ -125,12 +125,12 @@ def _findings(kind: str, saved: "Sequence[SavedAnswer]") -> list[dict[str, Any]]
     return [{"question": newest.question, "summary": section.summary, "facts": facts}]
 
 
-def _questions_by_result() -> Mapping[str, str]:
-    """The question that asks for each kind of result."""
-    found = {}
-    for kind in record_kinds().values():
-        name = str(kind.result.__dataclass_fields__["kind"].default)
+def _questions_by_kind() -> Mapping[str, str]:
+    """The question that asks for each kind of request and of result."""
+    found: dict[str, str] = {}
+    for name, kind in record_kinds().items():
         _, here, rest = kind.answered_by.partition(WHERE)
         if here:
-            found[name] = rest.partition(".")[0]
+            result = str(kind.result.__dataclass_fields__["kind"].default)
+            found |= dict.fromkeys((name, result), rest.partition(".")[0])
     return found

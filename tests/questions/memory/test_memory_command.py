@@ -162,7 +162,8 @@ def test_a_plan_splits_a_batch_that_does_not_fit(legroom, tmp_path):
     job = tmp_path / "wide.py"
     job.write_text(
         "import legroom, dataclasses\nfrom legroom.workloads.digits import job as digits\n"
-        "def job():\n    return dataclasses.replace(digits(1024), valid_data=None, baseline=legroom.Settings(batch_size=1400))\n"
+        "def job():\n    own = legroom.Settings(batch_size=1400)\n"
+        "    return dataclasses.replace(digits(1024), valid_data=None, baseline=own)\n"
     )
     answer = legroom("plan", f"{job}:job", "--device", "cpu", "--memory", "700MiB", "--json").json
     assert answer["accumulation_steps"] > 1

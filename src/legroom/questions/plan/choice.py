@@ -18,6 +18,8 @@ LEAST_SPREAD = 1.1
 """Of the updates to a target, as a factor: evaluations are so far apart."""
 FEWEST_UPDATES = 10
 """Of an epoch: with fewer hardly anything is learned in it."""
+SMALLER, LARGER = 4, 16
+"""How far from a batch where the rate was measured another is chosen: as far as the branches of `rate` go."""
 GUESSED = 4.0
 """Times the job's own batch: a first guess of the critical batch size, before any was measured."""
 
@@ -182,7 +184,10 @@ def sizes_of(question: PlanQuestion, learned: Learned, most: int | None) -> list
     powers = [1 << power for power in range(max(timed).bit_length()) if min(timed) <= 1 << power <= max(timed)]
     learns = max(question.own_size, question.num_samples // FEWEST_UPDATES) if question.num_samples else max(timed)
     limit = min(learns, most or learns)
-    return sorted(size for size in {*powers, *timed, *learned.rates, question.own_size} if size <= limit)
+    least, largest = min(learned.rates) / SMALLER, min(limit, LARGER * max(learned.rates))
+    return sorted(
+        {size for size in {*powers, *timed, question.own_size} if least <= size <= largest} | {*learned.rates}
+    )
 
 
 def candidate(question: PlanQuestion, pace: Pace, learned: Learned, size: int) -> Candidate | None:

@@ -71,7 +71,9 @@ def pace_of(question: PlanQuestion) -> Pace | None:
         return None
     points = sorted((float(point["batch_size"]), float(point["median_seconds"])) for point in question.speed.points)
     run = middle_run(question.runs)
-    pace = Pace(sizes=[size for size, _ in points], seconds=[seconds for _, seconds in points])
+    # A larger batch takes no less: a look that took longer than one at a larger batch was disturbed.
+    seconds = [min(later for _, later in points[place:]) for place in range(len(points))]
+    pace = Pace(sizes=[size for size, _ in points], seconds=seconds)
     pace = _with_loading(pace, question.loading, run)
     return pace if run is None else calibrated(pace, run)
 

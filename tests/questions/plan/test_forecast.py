@@ -92,6 +92,14 @@ def test_a_target_that_nothing_reaches_leaves_the_nearest_trial_and_says_what_is
     assert answer.learning_rate != planted.OWN.learning_rate
 
 
+def test_a_run_that_hardly_began_is_no_target(planted, tmp_path):
+    own = Settings(batch_size=32, learning_rate=0.003, num_epochs=2000)
+    answer = planted.ask(tmp_path, planted.plant(own=own), target="same", budget=21.0)
+    assert answer.predicted_seconds is None
+    assert (answer.batch_size, answer.learning_rate, answer.num_epochs) == (32, 0.003, 2000)
+    assert answer.missing
+
+
 def test_the_price_is_told_as_money(planted, tmp_path):
     answer = planted.ask(tmp_path, planted.plant(), price=3.6)
     assert answer.predicted_cost == pytest.approx(answer.predicted_seconds * 0.001)

@@ -33,8 +33,9 @@ class Learned:
 
     @classmethod
     def of(cls, question: PlanQuestion) -> "Learned":
-        """What the question's answers hold that reached the target."""
-        return cls(rates={one.batch_size: one for one in question.rates if one.reached})
+        """What the question's answers hold that reached the target; what a run had when it hardly was is none."""
+        found = [one for one in question.rates if one.reached and one.target["from"] != "begun"]
+        return cls(rates={one.batch_size: one for one in found})
 
     @property
     def critical(self) -> float | None:

@@ -192,7 +192,12 @@ def _ask_rate(search: Search, name: str, size: int, target: str, budget: float) 
         search.miss(f"No rate was found at batches of {size:,}: {str(error).rstrip('.')}")
         return False
     search.learn(rates=[*search.question.rates, found])
-    if not found.reached:
+    if found.target["from"] == "begun":
+        search.miss(
+            "What the job's own settings reach is unknown: their run hardly began in its share of the budget. "
+            "Raise --budget, or name a --target"
+        )
+    elif not found.reached:
         words = f"{found.target['name']} {found.target['value']:.4g}"
         search.miss(
             f"No rate reached {words} at batches of {size:,} in {budget:.0f} s; the best was {found.best_value:.4g}. "

@@ -49,14 +49,15 @@ def train_cases(arguments, built, rank):
     """Losses and evaluations of each case, trained by these ranks together; or the error it ends with."""
     found = []
     for case in arguments["cases"]:
-        ranks = SeveralRanks(rank.number, rank.num_ranks, rank.device)
+        ranks = SeveralRanks(rank.number, rank.num_ranks, rank.device, shard=case.get("shard", False))
         found.append(train_case(case, ranks))
     return found
 
 
 def train_case(case, ranks=ONE_RANK):
     job = JOBS[case["job"]]()
-    request = Train(device="cpu", settings=case["settings"], num_steps=case["num_steps"], evaluate_steps=10)
+    kept = {"folder": case["folder"], "resume": case["resume"]} if "folder" in case and ranks.number == 0 else {}
+    request = Train(device="cpu", settings=case["settings"], num_steps=case["num_steps"], evaluate_steps=10, **kept)
     train_data = job.train_data()
     if case.get("unequal"):
         train_data = torch.utils.data.Subset(train_data, range(100 - ranks.number))
@@ -71,6 +72,11 @@ def train_case(case, ranks=ONE_RANK):
         return f"{type(error).__name__}: {error}"
     evaluations = [(found.loss, found.score) for found in trained.evaluations]
     return {"losses": losses, "evaluations": evaluations, "num_samples": trained.num_samples}
+
+
+def adam():
+    """The plain job with an optimizer that has a state."""
+    return replace(plain.job(), optimizer=lambda model, rate: torch.optim.AdamW(model.parameters(), rate))
 
 
 def double():
@@ -112,6 +118,7 @@ def dealt():
 
 JOBS = {
     "plain": plain.job,
+    "adam": adam,
     "double": double,
     "unused": unused,
     "dealt": dealt,

@@ -33,6 +33,7 @@ EQUAL = {
     # A stream is shared out block by block, to training and to evaluation; 400 samples are no multiple of both batches.
     "iterable": ({"job": "iterable", "settings": settings(24, 1e-2), "num_steps": 30}, 1e-4),
 }
+SHARDED = {"job": "adam", "settings": settings(32, 1e-2, accumulation_steps=2, clip_norm=0.5), "shard": True}
 REFUSED = {
     "unused": (
         {"job": "unused", "settings": settings(32), "num_steps": 3},
@@ -54,10 +55,18 @@ REFUSED = {
 
 
 @pytest.fixture(scope="module")
-def of_two():
+def folder(tmp_path_factory):
+    """Where sharded runs leave their checkpoint."""
+    return tmp_path_factory.mktemp("sharded")
+
+
+@pytest.fixture(scope="module")
+def of_two(folder):
     """What two ranks came to, by the name of the case."""
     cases = {name: case for name, (case, _) in (EQUAL | REFUSED).items()}
     cases["dealt"] = {"job": "dealt", "settings": settings(24), "num_steps": 30}
+    cases["sharded"] = {**SHARDED, "num_steps": 10, "folder": str(folder), "resume": False}
+    cases["sharded, resumed"] = {**cases["sharded"], "num_steps": 20, "resume": True}
     halves = [
         {**case, "settings": {**case["settings"], "batch_size": case["settings"]["batch_size"] // 2}}
         for case in cases.values()
@@ -84,6 +93,18 @@ def test_two_ranks_make_the_updates_of_one_at_the_same_update_size(of_two, name,
     losses, own_losses = ([loss for loss, _ in each["evaluations"]] for each in (together, alone))
     assert losses == pytest.approx(own_losses, rel=tolerance)
     assert [score for _, score in together["evaluations"]] == [score for _, score in alone["evaluations"]]
+
+
+def test_sharded_ranks_make_the_same_updates_and_one_process_goes_on_from_their_checkpoint(of_two, folder, monkeypatch):
+    monkeypatch.syspath_prepend(JOBS)
+    import on_ranks
+
+    alone = on_ranks.train_case({**SHARDED, "num_steps": 30})
+    together = [*of_two["sharded"]["losses"], *of_two["sharded, resumed"]["losses"]]
+    assert together == pytest.approx(alone["losses"][:20], rel=1e-4)
+    assert of_two["sharded, resumed"]["evaluations"][-1] == pytest.approx(alone["evaluations"][1], rel=1e-4)
+    went_on = on_ranks.train_case({**SHARDED, "num_steps": 30, "folder": str(folder), "resume": True})
+    assert went_on["losses"] == pytest.approx(alone["losses"][20:], rel=1e-4)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -76,9 +76,12 @@ class RunFiles:
 
     def keep_best(self, best: tuple[str, float] | None) -> None:
         """Write the weights where the last evaluation was the best."""
-        if self.folder is not None and best is not None:
+        if best is None:
+            return
+        weights = self.trainer.ranks.weights(self.trainer.model)  # of all ranks, whether they have a folder or not
+        if self.folder is not None:
             name, value = best
-            content = {"model": self.trainer.model.state_dict(), "step": self.trainer.at.step, name: value}
+            content = {"model": weights, "step": self.trainer.at.step, name: value}
             with self._saving():
                 save(self.folder / BEST_NAME, content)
 

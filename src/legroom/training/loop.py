@@ -70,7 +70,7 @@ class Run:
 
     def _begin(self) -> None:
         """Take in the checkpoint, if there is one to go on from, and start the clocks."""
-        content = self.ranks.share(self.files.open())
+        content = self.ranks.share(self.files.open(), self.model, self.optimizer)
         if content is not None:
             self.trainer.restore(RunState.from_file(content))
             self.trainer.rebase(content["identity"].get("settings", {}))
@@ -144,7 +144,7 @@ class Run:
 
     def _save(self) -> None:
         evaluations = [asdict(found) for found in self.stopping.evaluations]
-        more = {"course": self.course.state(), **self.ranks.state()}
+        more = {"course": self.course.state(), **self.ranks.state(self.model, self.optimizer)}
         self.files.save(evaluations=evaluations, curve=asdict(self.recorder.curve), **more)
 
     def _write(self, line: Mapping[str, Any]) -> None:
@@ -161,8 +161,8 @@ class Run:
         found, trainer = Evaluation(loss=None, score=None), self.trainer
         if self.valid is not None:
             trainer.doing, trainer.since = "evaluating", self.clock()
-            self.ranks.level(self.model)
-            found = self.valid.evaluate(self.model, self._tell_evaluating)
+            with self.ranks.evaluating(self.model):
+                found = self.valid.evaluate(self.model, self._tell_evaluating)
             self.update.watch("evaluation")
         trainer.doing = "recording"
         at = trainer.at

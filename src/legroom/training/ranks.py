@@ -1,11 +1,13 @@
 """What the processes of a run have to agree on; here a run in one process, which agrees with itself."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 if TYPE_CHECKING:
+    from legroom.job import Job
     from legroom.training.metrics import Recorder
     from legroom.training.step import TrainingStep
 
@@ -18,7 +20,7 @@ class OneRank:
     number: int = 0
     num_ranks: int = 1
 
-    def prepare(self, model: Any) -> Any:
+    def prepare(self, job: "Job", model: Any) -> Any:
         """The model as the optimizer should see it."""
         return model
 
@@ -45,17 +47,22 @@ class OneRank:
         """The smallest that a rank has."""
         return number
 
-    def share(self, content: Any) -> Any:
-        """What the first rank has, to all."""
+    def share(self, content: Any, model: Any, optimizer: Any) -> Any:
+        """What the first rank read from a checkpoint, to all, as their model and optimizer take it."""
         return content
 
-    def level(self, model: Any) -> None:
-        """Give all ranks the buffers of the first, which are what checkpoints hold."""
+    def evaluating(self, model: Any) -> AbstractContextManager[None]:
+        """Within, all ranks have the weights of the first, and wait for no other."""
+        return nullcontext()
+
+    def weights(self, model: Any) -> Mapping[str, Any]:
+        """The weights of the whole model, to write down."""
+        return model.state_dict()  # type: ignore[no-any-return]
 
     def settle(self, seed: int, content: Mapping[str, Any] | None) -> None:
         """Put random numbers where each rank has its own; `content` is that of the checkpoint to go on from."""
 
-    def state(self) -> dict[str, Any]:
+    def state(self, model: Any, optimizer: Any) -> dict[str, Any]:
         """What a checkpoint holds of the ranks besides."""
         return {}
 

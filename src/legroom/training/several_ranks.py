@@ -1,7 +1,7 @@
 """A run in several processes: one model, one order of samples, decisions taken together."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,7 +9,8 @@ from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from legroom.errors import JobRaised, UsageError
-from legroom.job import Batch
+from legroom.job import Batch, Job
+from legroom.training import sharding
 from legroom.training.data.batch import move
 from legroom.training.metrics import LOOK_SECONDS, LOOK_STEPS
 from legroom.training.ranks import OneRank
@@ -36,22 +37,29 @@ class SeveralRanks(OneRank):
         interrupted: Callable[[], bool] = lambda: False,
         sync_batch_norm: bool = False,
         find_unused_parameters: bool = False,
+        shard: bool = False,
     ) -> None:
         self.number, self.num_ranks, self.device = number, num_ranks, device
         self.sync_batch_norm, self.find_unused_parameters = sync_batch_norm, find_unused_parameters
+        self.is_sharded = shard
+        self.parts: list[Any] = []
+        """Modules whose weights are shared out, the module of the loss last."""
         self.interrupted = interrupted
         """Whether this process was told to end."""
         self.told_to_end = False
         """Whether any was, as of the last look: what all act on."""
         self.next_look, self.last_look = 1, 0
 
-    def prepare(self, model: Any) -> Any:
-        """With batch statistics over all ranks, where asked for."""
-        if not self.sync_batch_norm:
-            return model
-        if self.device.type == "cpu":
-            raise UsageError("torch synchronises BatchNorm on GPUs alone. Leave --sync-batch-norm out on CPUs")
-        return nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
+    def prepare(self, job: Job, model: Any) -> Any:
+        """With batch statistics over all ranks, and weights shared out to them, where asked for."""
+        if self.sync_batch_norm:
+            if self.device.type == "cpu":
+                raise UsageError("torch synchronises BatchNorm on GPUs alone. Leave --sync-batch-norm out on CPUs")
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
+        if self.is_sharded:
+            assert job.loss is not None
+            self.parts = sharding.shard(LossModule(model, job.loss), self.device, self.num_ranks)
+        return model
 
     def join(self, step: TrainingStep, *, equal: bool) -> TrainingStep:
         """The step whose gradients are averaged over all ranks."""
@@ -88,16 +96,26 @@ class SeveralRanks(OneRank):
         distributed.all_reduce(held, distributed.ReduceOp.MIN)
         return int(held.item())
 
-    def share(self, content: Any) -> Any:
-        """What the first rank has, to all."""
+    def share(self, content: Any, model: Any, optimizer: Any) -> Any:
+        """What the first rank read from a checkpoint, to all; of weights that are shared out, each its part."""
         held = [content]
         distributed.broadcast_object_list(held, 0, device=self.device)
-        return held[0]
+        if held[0] is None or not self.parts:
+            return held[0]
+        weights = sharding.split_weights(held[0]["model"], model)
+        return {**held[0], "model": weights, "optimizer": sharding.split_optimizer(held[0]["optimizer"], optimizer)}
 
-    def level(self, model: Any) -> None:
-        """Give all ranks the buffers of the first, which are what checkpoints hold."""
+    @contextmanager
+    def evaluating(self, model: Any) -> Iterator[None]:
+        """Within, all ranks have the buffers of the first, which are what checkpoints hold, and the whole weights."""
         for buffer in model.buffers():
             distributed.broadcast(buffer, 0)
+        with sharding.gathered(self.parts):
+            yield
+
+    def weights(self, model: Any) -> Mapping[str, Any]:
+        """The weights of the whole model."""
+        return sharding.gather(model.state_dict(), keep=self.number == 0)  # type: ignore[no-any-return]
 
     def settle(self, seed: int, content: Mapping[str, Any] | None) -> None:
         """Let each rank draw random numbers of its own: dropout must not be the same on all.
@@ -111,11 +129,14 @@ class SeveralRanks(OneRank):
             step = content["progress"]["step"] if content else 0
             seed_all(seed * 1_000_003 + self.number * 7_919 + step)
 
-    def state(self) -> dict[str, Any]:
-        """Random numbers of all ranks."""
+    def state(self, model: Any, optimizer: Any) -> dict[str, Any]:
+        """Random numbers of all ranks; weights and optimizer made whole, where they are shared out."""
         held: list[Any] = [None] * self.num_ranks
         distributed.all_gather_object(held, rng_state())
-        return {"ranks_rng": held}
+        if not self.parts:
+            return {"ranks_rng": held}
+        whole = sharding.gather(optimizer.state_dict(), keep=self.number == 0)
+        return {"ranks_rng": held, "model": self.weights(model), "optimizer": whole}
 
     def refuse_unequal(self, what: str, number: int | None) -> None:
         """Refuse data that is not the same on all ranks, before an update would wait for ever."""
@@ -155,12 +176,16 @@ class RanksStep(TrainingStep):
         super().__init__(step.job, step.model, step.optimizer, step.settings, step.device, step.watch)
         self.ranks, self.equal = ranks, equal
         assert self.job.loss is not None
-        self.wrapped = DistributedDataParallel(
-            LossModule(self.model, self.job.loss),
-            device_ids=[self.device.index] if self.device.type == "cuda" else None,
-            find_unused_parameters=ranks.find_unused_parameters,
-        )
-        self.is_checked = ranks.find_unused_parameters
+        self.wrapped: Any = None
+        if ranks.parts:
+            self.wrapped = ranks.parts[-1]
+        else:
+            self.wrapped = DistributedDataParallel(
+                LossModule(self.model, self.job.loss),
+                device_ids=[self.device.index] if self.device.type == "cuda" else None,
+                find_unused_parameters=ranks.find_unused_parameters,
+            )
+        self.is_checked = ranks.find_unused_parameters or bool(ranks.parts)
 
     def __call__(self, batches: Sequence[Batch]) -> torch.Tensor:
         """Run the update and return this rank's part of its mean loss, detached: the parts of all ranks add up."""
@@ -171,7 +196,7 @@ class RanksStep(TrainingStep):
             moved = move(batch, self.device)
             self.watch("data")
             is_last = place == passes - 1
-            with nullcontext() if is_last else self.wrapped.no_sync():
+            with self._speaking(is_last):
                 mean, count = self._forward(moved)
                 counted = counted + count
                 total = self._count(counted) if is_last else None
@@ -185,6 +210,12 @@ class RanksStep(TrainingStep):
         self.watch("update")
         part = torch.stack(losses).sum() / (passes * self.ranks.num_ranks)
         return part if correction is None else part * correction
+
+    def _speaking(self, is_last: bool) -> AbstractContextManager[Any]:
+        """Gradients are joined over ranks in the last pass of an update alone."""
+        if self.ranks.parts:
+            self.wrapped.set_requires_gradient_sync(is_last)
+        return nullcontext() if is_last or self.ranks.parts else self.wrapped.no_sync()
 
     def _forward(self, moved: Batch) -> tuple[torch.Tensor, Any]:
         try:

@@ -42,7 +42,7 @@ class Trainer:
             self.device,
             channels_last=request.channels_last,
             fused=request.fused,
-            prepare=ranks.prepare,
+            prepare=lambda model: ranks.prepare(self.job, model),
         )
         self.feed = Feed(job, data, self.settings, self.device, ranks)
         self.update = ranks.join(plain, equal=self.feed.order is not None)

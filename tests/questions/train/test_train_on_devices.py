@@ -14,6 +14,7 @@ from legroom.questions.train.records import default_question
 from legroom.questions.train.several import refuse_unshared
 from legroom.testing import FakeMachine, FakeRuns
 from legroom.testing.host import plant_gpu, plant_host
+from legroom.training.records import Train
 
 JOBS = Path(__file__).parents[2] / "jobs"
 JOB = f"{JOBS / 'bad' / 'one_rank_fails.py'}:job"
@@ -90,9 +91,18 @@ def test_words_that_fit_no_machine_are_refused_before_anything_starts(tmp_path, 
         api.train("digits", **words, run=run)
 
 
-def test_a_job_with_its_own_step_is_refused():
-    with pytest.raises(UsageError, match="This job has its own step, so legroom cannot average"):
-        refuse_unshared(SimpleNamespace(own_step=True))
+@pytest.mark.parametrize(
+    ("own_step", "words", "refused"),
+    [
+        (True, {}, "This job has its own step, so legroom cannot average"),
+        (False, {"settings": {"precision": "fp16"}}, "--shard trains in fp32 or bf16"),
+        (False, {"settings": {"precision": "bf16"}, "compile": True}, "--shard and --compile"),
+    ],
+)
+def test_what_cannot_be_shared_out_is_refused(own_step, words, refused):
+    request = Train(**{"device": "cpu", "settings": {}, "several": {"shard": True}, **words})
+    with pytest.raises(UsageError, match=refused):
+        refuse_unshared(SimpleNamespace(own_step=own_step), request)
 
 
 def test_devices_of_the_command_are_those_of_each_machine():

@@ -128,13 +128,13 @@ def train(
         chosen = asdict(Settings(**{**description.baseline, "num_devices": 1, "seed": run.seed, **given}))
         if effective_batch is not None:
             chosen["batch_size"] = batch_of(effective_batch, chosen, given)
-        if more["several"]:
-            refuse_unshared(description)
         check_schedule(chosen["schedule"])
         if until_target:
             is_long = num_steps is not None or "num_epochs" in settings
             prepare_until_target(chosen, more, description, is_long=is_long)
         request = _request(session, run, chosen, more)
+        if request.several:
+            refuse_unshared(description, request)
         session.note(request)
         session.measure(request)
         return keep(session, advise(session.records, request))

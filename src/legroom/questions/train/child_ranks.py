@@ -77,6 +77,7 @@ def train_rank(arguments: dict[str, Any], built: BuiltJob, rank: Rank) -> dict[s
         interrupted=lambda: rank.told.came,
         sync_batch_norm=several.sync_batch_norm,
         find_unused_parameters=several.find_unused_parameters,
+        shard=several.shard,
     )
     built.forget_model()  # the run builds its own, from its own seed
     valid = built.valid.dataset if built.job.valid_data is not None else None

@@ -7,7 +7,7 @@ from typing import Any
 from legroom.errors import UsageError
 from legroom.host import Host
 from legroom.requests import JobDescription
-from legroom.training.records import Several
+from legroom.training.records import Several, Train
 
 PATIENCE = 0.7
 """Share of --timeout that processes wait for one another: who hangs is named before the run is taken for a hung one."""
@@ -64,13 +64,19 @@ def _check_devices(host: Host, device: str, num_local: int) -> None:
         )
 
 
-def refuse_unshared(description: JobDescription) -> None:
-    """Refuse a job whose updates legroom cannot share out."""
+def refuse_unshared(description: JobDescription, request: Train) -> None:
+    """Refuse a run whose updates legroom cannot share out."""
     if description.own_step:
         raise UsageError(
             "This job has its own step, so legroom cannot average its gradients over devices. Give it a loss and an "
             "optimizer, or train it with --devices 1"
         )
+    if request.several["shard"] and request.settings["precision"] == "fp16":
+        raise UsageError(
+            "--shard trains in fp32 or bf16; with fp16 the scale of the loss would have to be shared out too"
+        )
+    if request.several["shard"] and request.compile:
+        raise UsageError("--shard and --compile were not made to work together. Leave one of them out")
 
 
 def batch_of(effective: Any, settings: Mapping[str, Any], given: Mapping[str, Any]) -> int:

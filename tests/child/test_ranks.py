@@ -1,6 +1,7 @@
 """Ranks that a child starts: what they return, whose error is told, and that none outlives the child."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,14 @@ def test_a_meeting_to_which_nobody_comes_ends_in_its_time():
     meeting = Meeting(num_nodes=2, endpoint="localhost:0", name="alone", join_seconds=1.0)
     with pytest.raises(UsageError, match=r"Not all of 2 machines came to localhost:0 within 1.0 s"):
         run_ranks(NO_JOB, "on_ranks:add", {"start": 0}, num_ranks=1, meeting=meeting)
+
+
+def test_a_port_at_which_another_program_listens_is_refused(monkeypatch):
+    monkeypatch.setattr("legroom.child.ranks.STRANGER_SECONDS", 5.0)
+    with socket.create_server(("localhost", 0)) as stranger:
+        meeting = Meeting(num_nodes=2, endpoint=f"localhost:{stranger.getsockname()[1]}", join_seconds=5.0)
+        with pytest.raises(UsageError, match=r"Port \d+ of localhost is in use by another program"):
+            run_ranks(NO_JOB, "on_ranks:add", {"start": 0}, num_ranks=1, meeting=meeting)
 
 
 def test_ranks_die_with_the_process_that_started_them_even_by_sigkill(tmp_path):

@@ -11,6 +11,8 @@ import contextlib
 import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -29,6 +31,10 @@ COMMAND = ("-X", "faulthandler", "-m", "legroom.child.rank")
 COLLECTIVE_SECONDS = 240.0
 """How long ranks wait for one another by default: less than a job may do nothing before it counts as hung."""
 JOIN_SECONDS = 60.0
+STRANGER_SECONDS = 20.0
+"""How long a store of torch may take to answer, its import in another process included."""
+ASK_STORE = """import sys; from datetime import timedelta; from torch.distributed import TCPStore
+TCPStore(sys.argv[1], int(sys.argv[2]), is_master=False, timeout=timedelta(seconds=10)).num_keys()"""
 THREADS_NAME = "OMP_NUM_THREADS"
 ENDED_BY_US = (-signal.SIGTERM,)
 
@@ -199,6 +205,7 @@ def _launch(ranks: Ranks, meeting: Meeting, restarts: int) -> None:
     from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousTimeoutError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    _refuse_stranger(meeting)
     seconds = max(1, int(meeting.join_seconds))
     config = LaunchConfig(
         min_nodes=meeting.num_nodes,
@@ -230,6 +237,22 @@ def _launch(ranks: Ranks, meeting: Meeting, restarts: int) -> None:
             f"{format_seconds(meeting.join_seconds)}. Name a --rendezvous host:port that all machines reach, "
             "its host one of them, its port not in use by another program",
             details=str(error.__cause__),
+        ) from None
+
+
+def _refuse_stranger(meeting: Meeting) -> None:
+    """Refuse a port at which another program answers: torch 2.13 would wait for its words for ever."""
+    host, _, port = meeting.endpoint.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1.0).close()
+    except OSError:
+        return  # nobody yet: this machine opens it, or waits for the one that will
+    try:
+        subprocess.run([sys.executable, "-c", ASK_STORE, host, port], check=True, timeout=STRANGER_SECONDS)
+    except subprocess.SubprocessError:
+        raise UsageError(
+            f"Port {port} of {host} is in use by another program, which does not answer as a meeting of ranks does. "
+            "Name another port in --rendezvous, the same on all machines"
         ) from None
 
 

@@ -223,7 +223,7 @@ def ask(folder, *, resume=False, **more):
         ({"settings": {"num_epochs": 0}}, "num_epochs is 0"),
         ({"settings": {"precision": "fp8"}}, "precision is 'fp8'; it must be one of fp32"),
         ({"settings": {"num_workers": 100_000}}, "num_workers is 100000; it must be a whole number from 0 to"),
-        ({"settings": {"num_devices": 8}}, "num_devices is 8; it must be 1: legroom does not train on several"),
+        ({"settings": {"num_devices": 0}}, "num_devices is 0; it must be a whole number of at least 1"),
         ({"plan": Path("no_such_plan.toml")}, "no_such_plan.toml"),
         ({"batchsize": 64}, "train has no word 'batchsize'. Close to it: batch_size"),
         ({"settings": {"learningrate": 1}}, "Close to it: learning_rate"),

@@ -50,6 +50,8 @@ def _paid(answer: ProveAnswer) -> str:
     runs = answer.payback_runs
     if runs is None:
         return "it saves no time, so nothing pays for it"
+    if answer.verdict != "won":
+        return "whether that is paid back, the runs do not tell"
     return "paid back within the first run" if runs <= 1 else f"paid back after {runs:,.1f} runs"
 
 

@@ -1,6 +1,7 @@
 """The plan's batch, rate and seconds to the target, against machines on which all three are known."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,15 @@ def test_a_run_that_hardly_began_is_no_target(planted, tmp_path):
     assert answer.predicted_seconds is None
     assert (answer.batch_size, answer.learning_rate, answer.num_epochs) == (32, 0.003, 2000)
     assert answer.missing
+
+
+def test_a_rate_is_sought_on_while_the_budget_lasts(planted, tmp_path):
+    learner = replace(planted.LEARNER, s_min=4000)
+    own = Settings(batch_size=32, learning_rate=0.003, num_epochs=20)
+    answer = planted.ask(tmp_path, planted.plant(learner=learner, own=own), batch_size=128, budget=2000.0)
+    assert "rate again" in answer.spent
+    assert answer.missing == []
+    assert answer.predicted_seconds is not None
 
 
 def test_the_price_is_told_as_money(planted, tmp_path):

@@ -31,6 +31,8 @@ SHARES = {
 RATE_SECONDS, RATE_SHARE, MOST_SHARE = 45.0, 0.35, 0.5
 """What seeking a rate may take: so many seconds, or that share of the job's own run where that is more, and no more
 than that share of the plan's budget."""
+WORTH_MORE = 1.5
+"""Times what seeking a rate took in vain, that must be left of the budget for seeking on."""
 AGAIN_SHARE = 0.5
 """Of that, for a second batch."""
 OWN_SHARE = 0.25
@@ -135,18 +137,28 @@ def _ask_rates(search: Search, description: JobDescription, most: int | None) ->
             search.learn(rates=known)
         elif not _ask_rate(search, "rate", size, search.about.target, rate_budget(search)):
             return
+        else:
+            _go_on(search, size)
     _read_training(search, description)
     best = choose(search.question, most)
     if best is not None and best.size not in {one.batch_size for one in search.question.rates}:
-        target = search.question.rates[0].target
-        _ask_rate(
-            search,
-            "rate again",
-            best.size,
-            f"{target['name']}={target['value']!r}",
-            AGAIN_SHARE * rate_budget(search),
-        )
+        _ask_rate(search, "rate again", best.size, _same_target(search), AGAIN_SHARE * rate_budget(search))
         _read_training(search, description)
+
+
+def _same_target(search: Search) -> str:
+    """The target that was found first, by its number."""
+    target = search.question.rates[0].target
+    return f"{target['name']}={target['value']!r}"
+
+
+def _go_on(search: Search, size: int) -> None:
+    """Where no rate was at the target yet, seek on for as long as the plan's budget allows; trials are recalled."""
+    first, most = search.question.rates[-1], MOST_SHARE * search.budget
+    if first.reached or first.target["from"] == "begun" or most < WORTH_MORE * rate_budget(search):
+        return
+    search.learn(missing=search.question.missing[:-1])
+    _ask_rate(search, "rate again", size, _same_target(search), most)
 
 
 def lacks_for_rate(description: JobDescription) -> str:

@@ -21,11 +21,11 @@ SPACING = 0.05
 """Between looks, as a share of the updates so far."""
 FIRST_STEPS = 16
 """Updates before the first cooldown, at least, and after twice the warm-up."""
-STALE = 2.0
+STALE = 3.0
 """A cooldown from so many times earlier says too little of what one would take off now."""
-CLOSEST = 1.1
+CLOSEST = 1.25
 """The next after one that missed comes after so many times its updates, at least."""
-WASTE = 0.25
+WASTE = 0.15
 """Share of the updates so far that cooldowns which missed may have cost before another is tried."""
 WINDOW = 2.0
 """The run's own error is smoothed over looks back to its updates divided by this."""

@@ -63,9 +63,10 @@ PEAKS = {
 }
 """TFLOP/s in fp32 without tensor cores and in 16 bits with fp32 sums, dense; GB/s of memory.
 
-From NVIDIA's data sheets (A10, A40, A100, B200 in HGX, H100 and H200 as SXM, K80: one of its two GPUs, L4, L40S, P100
-and T4 as PCIe, V100 as SXM2) and the appendices of its white papers on Turing, Ampere GA102, Ada and RTX Blackwell (RTX
-cards). Where a sheet tells numbers with sparsity, half of them. Cards whose 16 bits are no faster have fp32 twice."""
+As NVIDIA publishes them, taken down without its sheets at hand, and held against other sites for cards of data centres
+alone: good for a forecast that is told with a range. B200 in HGX, H100 and H200 as SXM, K80: one of its two GPUs, P100
+and T4 as PCIe, V100 as SXM2. Where a sheet tells numbers with sparsity, half of them. Cards whose 16 bits are no faster
+have fp32 twice."""
 
 
 CAPABILITIES = {

@@ -18,10 +18,21 @@ LEAST_SPREAD = 1.1
 """Of the updates to a target, as a factor: evaluations are so far apart."""
 FEWEST_UPDATES = 10
 """Of an epoch: with fewer hardly anything is learned in it."""
+MISSED = 1.5
+"""Times the middle seed's updates, where one never reached the target: as far as `rate` grows it."""
 SMALLER, LARGER = 4, 16
 """How far from a batch where the rate was measured another is chosen: as far as the branches of `rate` go."""
 GUESSED = 4.0
 """Times the job's own batch: a first guess of the critical batch size, before any was measured."""
+
+
+def slowest_steps(answer: RateAnswer) -> float:
+    """Updates in which every seed that `rate` tried was there: a run as long as the middle one misses each second time.
+
+    A seed that never was there counts as late by a factor.
+    """
+    most = answer.steps_range[1]
+    return float(MISSED * answer.num_steps if most is None else max(most, answer.num_steps))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +67,8 @@ class Learned:
         """Updates to the target at that many samples of an update; None where nothing tells."""
         near = self.near(size)
         if size == near.batch_size:
-            return float(near.num_steps)
-        return None if self.critical is None else near.num_steps * self._ratio(size, self.critical)
+            return slowest_steps(near)
+        return None if self.critical is None else slowest_steps(near) * self._ratio(size, self.critical)
 
     def _ratio(self, size: int, critical: float) -> float:
         return steps_to_target(size, 1, critical) / steps_to_target(self.near(size).batch_size, 1, critical)
@@ -73,8 +84,7 @@ class Learned:
     def spread(self, size: int) -> float:
         """By which factor the updates may be off: over seeds, and where another batch was measured by B_crit too."""
         near = self.near(size)
-        ends = [near.num_steps / steps if steps else math.inf for steps in near.steps_range]
-        seeds = max([LEAST_SPREAD, *(max(end, 1 / end) for end in ends if math.isfinite(end) and end > 0)])
+        seeds = max(LEAST_SPREAD, math.sqrt(slowest_steps(near) / (near.steps_range[0] or near.num_steps)))
         if size == near.batch_size or self.critical is None:
             return seeds
         ratios = [self._ratio(size, critical) for critical in self.critical_range]

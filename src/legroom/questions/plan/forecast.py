@@ -8,6 +8,7 @@ from typing import Any
 
 from legroom.laws.time_to_target import joined_spread, least_steps_from, money
 from legroom.questions.plan.choice import (
+    LEAST_SPREAD,
     Candidate,
     Learned,
     candidate,
@@ -48,7 +49,7 @@ class Forecast:
     seconds_spread: float
     baseline: Baseline
     is_better: bool
-    """Whether it costs less than the job's own, at the far end of its range too."""
+    """Whether it costs less than the job's own, with the slowest seed and a pace at the far end of its range too."""
 
     @property
     def spread(self) -> float:
@@ -69,7 +70,8 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
     learned, num_workers = Learned.of(question), workers_at(question, chosen.batch_size)
     pace, seconds_spread = joined(question, pace, chosen.batch_size, num_workers)
     steps_spread, baseline = learned.spread(chosen.size), baseline_of(question)
-    cost, spread = question_cost(question), joined_spread(steps_spread, seconds_spread)
+    # Its updates are those of the slowest seed already: what may still make it later is the pace.
+    cost, spread = question_cost(question), joined_spread(LEAST_SPREAD, seconds_spread)
     return Forecast(
         chosen=chosen,
         learned=learned,

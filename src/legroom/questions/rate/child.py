@@ -27,6 +27,7 @@ from legroom.questions.rate.records import (
     update_size,
 )
 from legroom.training.branches import Trunk
+from legroom.training.data.part import part_of
 from legroom.training.loop import Run
 from legroom.training.metrics import read_utilisation
 from legroom.training.noise import NoiseMeter
@@ -109,7 +110,7 @@ def run_trial(request: RunTrial, built: BuiltJob) -> Trial:
         patience=request.patience,
         watch=request.watch,
     )
-    data, job = _part(built.train.dataset, request.fraction), with_solver(built.job, request)
+    data, job = _data(request, built), with_solver(built.job, request)
     with Busyness(request.device) as busy:
         run = Run(job, train, data, built.valid.dataset, beat=built.beat).go()
     return Trial(
@@ -245,7 +246,11 @@ def _new_trunk(request: LearnRequest[Any], built: BuiltJob) -> Trunk:
     built.forget_model()
     train = Train(device=request.device, settings=request.settings)
     job = with_solver(built.job, request)
-    return Trunk(job, train, _part(built.train.dataset, request.fraction), built.valid.dataset, beat=built.beat)
+    return Trunk(job, train, _data(request, built), built.valid.dataset, beat=built.beat)
+
+
+def _data(request: LearnRequest[Any], built: BuiltJob) -> Any:
+    return part_of(built.train.dataset, request.fraction, own_loader=built.job.loader is not None)
 
 
 def with_solver(job: Job, request: LearnRequest[Any]) -> Job:
@@ -273,14 +278,6 @@ def _another(solver: str, made: Any) -> Any:
     ]
     rate = float(made.param_groups[0]["lr"])
     return Lamb(groups, rate) if solver == "lamb" else Lars(groups, rate, eta=1.0)
-
-
-def _part(dataset: Any, fraction: float) -> Any:
-    """The same samples each time: a share of the data set, drawn at random."""
-    if fraction == 1 or not hasattr(dataset, "__len__"):
-        return dataset
-    order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0))
-    return torch.utils.data.Subset(dataset, order[: max(1, round(fraction * len(dataset)))].tolist())
 
 
 def _name(request: LearnRequest[Any]) -> str:

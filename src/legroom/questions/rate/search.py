@@ -28,6 +28,8 @@ SEARCH_SHARE = 0.6
 """Of the budget, for the first seed; the rest confirms it."""
 LEADER_SHARE = 0.85
 """Of the budget, up to which the one ahead is grown alone where no trunk is there yet."""
+FEW_LENGTHS = 2
+"""Lengths before the winner's at which other seeds are looked at."""
 MORE_LENGTHS, LITTLE = 3, 1.25
 """How often a seed that is not there yet is grown on, and by which factor."""
 WORTH_TRYING = 1.4
@@ -102,10 +104,14 @@ def _confirm(growing: Growing, question: RateQuestion) -> None:
 
 
 def _grow_until_there(growing: Growing, best: Trunk, question: RateQuestion) -> None:
-    """Another seed to where the winner was there; further where it is not yet: the first seed may have been lucky."""
+    """Another seed to where the winner was there; further where it is not yet: the first seed may have been lucky.
+
+    It is looked at on the way too, where that costs no more than a cooldown: it may be there sooner.
+    """
     assert best.last is not None
-    for more in range(MORE_LENGTHS + 1):
-        to_step = round(best.last.to_step * LITTLE**more)
+    grown = max((point.to_step for trunk in growing.trunks for point in trunk.points), default=0)
+    sooner = [point.to_step for point in best.points[-1 - FEW_LENGTHS : -1] if point.to_step > grown]
+    for to_step in [*sooner, *(round(best.last.to_step * LITTLE**more) for more in range(MORE_LENGTHS + 1))]:
         if not growing.affords(growing.ahead([best.learning_rate], to_step), 1.0):
             return
         growing.grow(best.learning_rate, to_step)

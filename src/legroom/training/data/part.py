@@ -23,7 +23,7 @@ def part_of(dataset: Any, fraction: float, *, own_loader: bool) -> Any:
     if own_loader or isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
         raise UsageError(
             "This job's training data is laid out by its own loader, or is iterable, so legroom cannot take a share of "
-            "it. Give the data set a method part(fraction) that returns a smaller one, or use --fractions 1"
+            "it. Give the data set a method part(fraction) that returns a smaller one, or use all of it"
         )
     order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0))
     return Subset(dataset, order[: max(1, round(fraction * len(dataset)))].tolist())

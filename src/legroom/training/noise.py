@@ -15,6 +15,8 @@ EVERY = 8
 SECOND_MOMENTS = ("exp_avg_sq", "square", "square_avg", "sum")
 """What optimizers that divide by the size of the gradient call its mean square."""
 
+BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm)
+
 
 class NoiseMeter:
     """Looks at one update in eight of a training after its warm-up; which ones depends on their number alone.
@@ -85,7 +87,7 @@ def _second_moment(state: Any) -> torch.Tensor | None:
 
 
 def _normalises_by_batch(model: Any) -> bool:
-    return any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in model.modules())
+    return any(isinstance(module, BATCH_NORMS) for module in model.modules())
 
 
 def _halves(batch: Batch, size: int) -> list[Batch] | None:

@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 WIDE = f"{JOBS / 'wide_layers.py'}:job"
 """A few thousand of its samples fill a budget, so that proofs are quick."""
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-CONTRACT = sorted(path.stem for path in JOBS.glob("*.py") if path.stem not in ("conftest", "__init__"))
+CONTRACT = sorted(path.stem for path in JOBS.glob("*.py") if path.stem != "conftest" and "on_ranks" not in path.stem)
 MEMORY_KEYS = {
     "legroom_version", "job", "machine", "seconds", "notes", "not_measured", "max_batch_size", "data_limit",
     "eval_batch_size", "range", "bytes_per_sample", "fixed_bytes", "verified", "estimate", "num_ooms", "probes",

@@ -41,12 +41,12 @@ class PowerCurve:
 
 
 def fit_curves(steps: Sequence[float], values: Sequence[float], *, least: float = -math.inf) -> list[PowerCurve]:
-    """Curves through all points, the later ones and the last ones; `least` is a value that none can pass.
+    """Curves through all points, the later and the last ones, where these are enough; no value can pass `least`.
 
     >>> steps = [10.0, 20.0, 40.0, 80.0, 160.0, 320.0]
     >>> curves = fit_curves(steps, [0.5 + 3 / s for s in steps])
     >>> [round(curve.value(1000), 3) for curve in curves]
-    [0.503, 0.503, 0.503]
+    [0.503, 0.503]
     """
     known = [(s, v) for s, v in zip(steps, values, strict=True) if math.isfinite(v) and s > 0]
     parts = [[point for point in known if point[0] >= start * known[-1][0]] for start in STARTS] if known else []

@@ -47,6 +47,12 @@ def test_the_answer_opens_with_one_sentence_and_tells_before_and_after(planted, 
     assert "time to target" in said.getvalue()
 
 
+def test_a_target_of_many_digits_is_kept_whole_and_told_in_few(planted, tmp_path):
+    answer = planted.ask(tmp_path, planted.plant(), target=f"loss={43 / 360!r}")
+    assert answer.target == read_plan(tmp_path / "plan.toml").target == f"loss={43 / 360!r}"
+    assert "loss 0.1194 in about" in summary(answer)
+
+
 def test_the_laws_give_the_forecast_again_from_the_factors(planted, tmp_path):
     answer = planted.ask(tmp_path, planted.plant())
     found = answer.factors

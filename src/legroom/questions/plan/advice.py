@@ -49,7 +49,7 @@ def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
             *(_keep(name, getattr(baseline, name), question) for name in SETTINGS if name not in decided),
         ],
         goal=question.goal,
-        target=f"{target['name']}={target['value']:.6g}" if target else "",
+        target=f"{target['name']}={target['value']!r}" if target else "",
         cooldown_steps=cooldown,
         **words,
         kept=forecast is not None and adopted is None,

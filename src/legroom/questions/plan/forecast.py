@@ -185,7 +185,7 @@ def factors_of(question: PlanQuestion, found: Forecast) -> Mapping[str, Any]:
         "seconds_spread": found.seconds_spread,
         "parameter_bytes": question.parameter_bytes,
         "baseline_seconds": found.baseline.seconds,
-        "target": f"{target['name']}={target['value']:.6g}" if target else "",
+        "target": f"{target['name']}={target['value']!r}" if target else "",
     }
 
 

@@ -56,11 +56,16 @@ def _time(answer: PlanAnswer) -> str:
     if answer.predicted_seconds is None or answer.predicted_range is None:
         why = answer.missing[0].partition(". ")[0] if answer.missing else ""  # the rest stands below
         return f": no forecast; {why[:1].lower()}{why[1:]}" if why else ""
-    target = answer.target.partition("=")
     about, low, high = (format_seconds(value) for value in (answer.predicted_seconds, *answer.predicted_range))
-    reached = f": {target[0]} {target[2]} in about {about} ({low} to {high})"
+    reached = f": {_target(answer)} in about {about} ({low} to {high})"
     cost = "" if answer.predicted_cost is None else f" for {answer.predicted_cost:.3g}"
     return reached + cost + ("" if answer.kept else before(answer))
+
+
+def _target(answer: PlanAnswer) -> str:
+    """The target in few digits; the answer itself holds them all, since a score of 357 in 360 must meet itself."""
+    name, _, value = answer.target.partition("=")
+    return f"{name} {float(value):.4g}"
 
 
 def before(answer: PlanAnswer) -> str:
@@ -115,7 +120,7 @@ def compared_rows(answer: PlanAnswer) -> list[list[str]]:
     if answer.predicted_seconds is not None and answer.predicted_range is not None:
         low, high = (format_seconds(value) for value in answer.predicted_range)
         told = f"{format_seconds(answer.predicted_seconds)} ({low} to {high})"
-        rows.append(["time to target", own, told, f"to {answer.target}; forecast from measured updates and steps"])
+        rows.append(["time to target", own, told, f"to {_target(answer)}; forecast from measured updates and steps"])
     return rows
 
 

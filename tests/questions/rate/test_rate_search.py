@@ -85,6 +85,23 @@ def test_the_answer_tells_the_updates_that_a_cooled_run_needs(tmp_path):
     assert answer.sensitivity["half"] > 1
 
 
+class LuckyLearner(FakeLearner):
+    """One whose first seed is at the target by luck, early and once."""
+
+    def evaluate(self):
+        is_lucky = self.seed == 0 and 60 <= self.num_updates < 80
+        return 0.11 if is_lucky else super().evaluate()
+
+
+def test_what_one_seed_was_lucky_with_is_not_the_end_of_the_search(tmp_path):
+    planted = {name: getattr(LEARNER, name) for name in ("s_min", "b_crit", "best_rate", "noise", "diverges_above")}
+    answer, _ = ask(LuckyLearner(**planted, rate_exponent=1.0), 64, 0.02, tmp_path)
+    truth = LEARNER.updates_needed(64)
+    assert answer.reached
+    assert 0.8 * truth <= answer.num_steps <= 1.3 * truth
+    assert abs(math.log(answer.learning_rate / LEARNER.best_rate_at(64))) < math.log(2)
+
+
 def test_advice_is_given_again_from_the_logbook(tmp_path):
     answer, _ = ask(LEARNER, 64, 0.02, tmp_path)
     assert advise_again(tmp_path, "rate") == answer

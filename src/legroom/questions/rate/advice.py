@@ -14,7 +14,7 @@ from legroom.questions.rate import greedy, range_test, transfer
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.rate.critical import better_power, critical_batch, guess_by_noise
 from legroom.questions.rate.curves import fit_curves, steps_by_decay
-from legroom.questions.rate.evidence import Evidence, Trunk, gather
+from legroom.questions.rate.evidence import Evidence, Trunk, gather, steps_by_seed
 from legroom.questions.rate.growing import COOLDOWN, warmup_steps
 from legroom.questions.rate.records import RateQuestion
 from legroom.questions.rate.search import winner
@@ -43,11 +43,11 @@ def _by_trunks(records: Records, question: RateQuestion) -> RateAnswer:
     """What trunks and branches at one batch size say."""
     evidence = gather(records.entries, question)
     first = evidence.of_seed(question.seed)
-    best = winner(first, question)
+    best = winner(first, question, evidence.trunks)
     if best is None or best.last is None:
         raise NothingMeasured(_all_diverged(evidence))
     _refuse_nothing(evidence, question)
-    steps = _steps_by_seed(evidence, best, question.wanted)
+    steps = steps_by_seed(evidence.trunks, best, question.wanted)
     middle = statistics.median(steps)
     num_steps = round(middle) if math.isfinite(middle) else best.last.num_steps
     size, description = best.batch_size, records.description()
@@ -133,17 +133,6 @@ def _with_critical(answer: RateAnswer, evidence: Evidence, best: Trunk) -> RateA
 
 def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _steps_by_seed(evidence: Evidence, best: Trunk, wanted: float) -> list[float]:
-    """Updates to the target on each seed; one that was not grown as far as the winner needed says nothing."""
-    found, far = [], best.steps_to(wanted) or 0.0
-    for trunk in evidence.trunks:
-        if trunk.learning_rate == best.learning_rate and trunk.last is not None:
-            steps = trunk.steps_to(wanted)
-            if steps is not None or trunk.last.num_steps >= far:
-                found.append(math.inf if steps is None else steps)
-    return found
 
 
 def extrapolate(best: Trunk, question: RateQuestion) -> tuple[float, float | None] | None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from legroom.laws.noise_scale import NoiseScale, noise_scale
-from legroom.questions.rate.evidence import Branch, Evidence, Point, Trunk
+from legroom.questions.rate.evidence import Branch, Evidence, Judge, Trunk
 
 WIDEST = 64.0
 """Times the own batch, both ways: further no branch can tell."""
@@ -104,7 +104,8 @@ def _critical(place: Sequence[Branch], evidence: Evidence, best: Trunk) -> list[
         return []
     end = own.result.num_samples
     start = end - own.request.num_steps * best.batch_size
-    for judge in ("loss", "value"):
+    judges: tuple[Judge, ...] = ("loss", "value")
+    for judge in judges:
         slope = _slope(evidence, best, end, judge)
         if slope is None:
             continue
@@ -129,16 +130,12 @@ def _from_share(share: float, factor: float, batch_size: int) -> float:
     return min(most, max(least, batch_size * (share * factor - 1) / (1 - share)))
 
 
-def _slope(evidence: Evidence, best: Trunk, num_samples: int, judge: str) -> float | None:
+def _slope(evidence: Evidence, best: Trunk, num_samples: int, judge: Judge) -> float | None:
     """How much what is judged falls for each unit of ln samples about that many, over all trunks of that rate."""
     points = [point for trunk in evidence.trunks if trunk.learning_rate == best.learning_rate for point in trunk.points]
-    known = [(math.log(point.num_samples / num_samples), _judged(point, judge)) for point in points]
+    known = [(math.log(point.num_samples / num_samples), point.judged(judge)) for point in points]
     near = [point for point in known if abs(point[0]) < math.log(NEAR) and math.isfinite(point[1])]
     if len({x for x, _ in near}) < 2:
         return None
     slope = float(np.polyfit([x for x, _ in near], [y for _, y in near], 1)[0])
     return -slope if slope < 0 else None
-
-
-def _judged(point: Point, judge: str) -> float:
-    return point.loss if judge == "loss" else point.value

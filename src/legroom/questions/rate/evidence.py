@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from legroom.laws.noise_scale import GradientSquares
 from legroom.logbook import Entry
@@ -16,6 +17,7 @@ from legroom.questions.rate.records import (
     update_size,
 )
 
+Judge = Literal["value", "loss"]
 MOVED = 0.02
 """Share by which the validation loss must fall from its start: less is what no learning gives too."""
 
@@ -33,6 +35,10 @@ class Point:
     """What is judged, so that less is better: the loss, or the score with its sign by the goal."""
     loss: float = math.inf
     """On the validation data."""
+
+    def judged(self, judge: Judge) -> float:
+        """What the target is about, or the loss."""
+        return self.loss if judge == "loss" else self.value
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,13 +64,14 @@ class Trunk:
         """The least value of all its runs."""
         return min((point.value for point in self.points), default=math.inf)
 
-    def steps_to(self, value: float) -> float | None:
+    def steps_to(self, value: float, judge: Judge = "value") -> float | None:
         """Updates of a run that reaches the value, between the lengths that were run; None where none does."""
-        before: Point | None = None
+        before: tuple[int, float] | None = None
         for point in self.points:
-            if point.value <= value:
-                return _between(before, point, value)
-            before = point if before is None or point.value < before.value else before
+            seen = (point.num_steps, point.judged(judge))
+            if seen[1] <= value:
+                return _between(before, seen, value)
+            before = seen if before is None or seen[1] < before[1] else before
         return None
 
 
@@ -170,6 +177,17 @@ def value_of(result: Grown, question: RateQuestion) -> float:
     return question.signed(found)
 
 
+def steps_by_seed(trunks: Iterable[Trunk], best: Trunk, wanted: float) -> list[float]:
+    """Updates to the target on each seed, infinite where missed; one that was not grown so far says nothing."""
+    far, found = best.steps_to(wanted) or 0.0, {}
+    for trunk in trunks:
+        if trunk.learning_rate == best.learning_rate and trunk.last is not None:
+            steps = trunk.steps_to(wanted)
+            if steps is not None or trunk.last.num_steps >= far:
+                found[trunk.seed] = math.inf if steps is None else steps
+    return list(found.values())
+
+
 def add_trunk(
     trunks: dict[tuple[float, int], Trunk], request: GrowTrunk, result: Grown, question: RateQuestion
 ) -> None:
@@ -196,9 +214,9 @@ def add_trunk(
         )
 
 
-def _between(before: Point | None, after: Point, value: float) -> float:
+def _between(before: tuple[int, float] | None, after: tuple[int, float], value: float) -> float:
     """The length at which the value is met, on a straight line over ln steps."""
-    if before is None or not math.isfinite(before.value) or before.value <= value:
-        return float(after.num_steps)
-    share = (before.value - value) / (before.value - after.value)
-    return float(before.num_steps * (after.num_steps / before.num_steps) ** share)
+    if before is None or not math.isfinite(before[1]) or before[1] <= value:
+        return float(after[0])
+    share = (before[1] - value) / (before[1] - after[1])
+    return float(before[0] * (after[0] / before[0]) ** share)

@@ -1,11 +1,12 @@
 """The search for a rate: a ramp brackets it, trunks at a few rates grow side by side, and losers end early."""
 
 import math
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
 
-from legroom.questions.rate.evidence import Evidence, Point, Trunk
+from legroom.questions.rate.evidence import Evidence, Judge, Point, Trunk, steps_by_seed
 from legroom.questions.rate.growing import COOLDOWN, LEAST_STEPS, Growing, branch_batches, warmup_steps
 from legroom.questions.rate.ramps import diverging_rate, middle, read_ramp
 from legroom.questions.rate.records import RateQuestion
@@ -62,7 +63,7 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
             rates = lower(rates)
             continue
         rates = survivors(trunks, rates, length)
-        if reached(trunks, question) is not None:
+        if reached(trunks, question) is not None and _holds(growing, question):
             break
         if growing.spent < SEARCH_SHARE:
             rates = widen(trunks, rates, length)
@@ -80,7 +81,7 @@ def ramp_rates(session: Session, question: RateQuestion, num_ramps: int) -> None
 def _refine(growing: Growing, question: RateQuestion) -> None:
     """Try the rate at the bottom of the parabola through what was tried, where that is far from all of it."""
     trunks = growing.trunks
-    best = winner(trunks, question)
+    best = winner(trunks, question, growing.evidence.trunks)
     rate = None if best is None or best.last is None else bottom(trunks, best)
     if best is None or best.last is None or rate is None:
         return
@@ -90,9 +91,32 @@ def _refine(growing: Growing, question: RateQuestion) -> None:
             growing.grow(rate, point.to_step)
 
 
+def _holds(growing: Growing, question: RateQuestion) -> bool:
+    """Whether most seeds are there with the winner: one evaluation may be lucky, and what is lucky is found first.
+
+    Batch branches will leave the first of the other seeds, from places that it must not have passed: it comes last.
+    """
+    for more in reversed(range(1, question.num_seeds)):
+        best = winner(growing.trunks, question, growing.evidence.trunks)
+        if best is None or best.last is None or is_held(best, growing.evidence, question):
+            break
+        other = Growing(growing.session, question, seed=growing.seed + more, started=growing.started)
+        if not other.affords(other.ahead([best.learning_rate], best.last.to_step), SEARCH_SHARE):
+            return True  # nothing is left to search on with
+        other.grow(best.learning_rate, best.last.to_step)
+    best = winner(growing.trunks, question, growing.evidence.trunks)
+    return best is not None and is_held(best, growing.evidence, question)
+
+
+def is_held(best: Trunk, evidence: Evidence, question: RateQuestion) -> bool:
+    """Whether more than half of the seeds reach the target with the rate of that trunk."""
+    same = [trunk for trunk in evidence.trunks if trunk.learning_rate == best.learning_rate]
+    return sum(trunk.steps_to(question.wanted) is not None for trunk in same) > question.num_seeds / 2
+
+
 def _confirm(growing: Growing, question: RateQuestion) -> None:
     """The winner on other seeds, to the length at which it was there; batch branches leave the first of them."""
-    best = winner(growing.trunks, question)
+    best = winner(growing.trunks, question, growing.evidence.trunks)
     if best is None or best.last is None:
         return
     for more in range(1, question.num_seeds):
@@ -141,16 +165,22 @@ def lower(rates: Sequence[float]) -> list[float]:
     return [min(rates) / STEP, min(rates) / STEP**2]
 
 
-def behind(point: Point, best: Trunk) -> float:
+def behind(point: Point, best: Trunk, judge: Judge = "value") -> float:
     """How many times the updates of the best a run took to the same value; 1 where the best did not get there."""
-    needed = best.steps_to(point.value)
-    return math.inf if not math.isfinite(point.value) else point.num_steps / needed if needed else 1.0
+    value = point.judged(judge)
+    needed = best.steps_to(value, judge)
+    return math.inf if not math.isfinite(value) else point.num_steps / needed if needed else 1.0
+
+
+def lags(point: Point, best: Trunk) -> float:
+    """The same by value or loss, whichever is kinder: a score of a few hundred samples tells two runs apart by luck."""
+    return min(behind(point, best), behind(point, best, "loss"))
 
 
 def leader(trunks: Sequence[Trunk], length: int) -> Trunk:
-    """The trunk with the least value among those that were grown as far."""
+    """The trunk with the least value among those that were grown as far; of equal ones, that with the least loss."""
     grown = [trunk for trunk in trunks if trunk.last is not None and trunk.last.to_step >= length]
-    return min(grown or trunks, key=lambda trunk: trunk.best)
+    return min(grown or trunks, key=lambda trunk: (trunk.best, min(point.loss for point in trunk.points)))
 
 
 def survivors(trunks: Sequence[Trunk], rates: Sequence[float], length: int) -> list[float]:
@@ -159,7 +189,7 @@ def survivors(trunks: Sequence[Trunk], rates: Sequence[float], length: int) -> l
     for trunk in trunks:
         if trunk.learning_rate not in rates or trunk.diverged_at is not None:
             continue
-        far = [behind(point, best) for point in trunk.points[-2:]]
+        far = [lags(point, best) for point in trunk.points[-2:]]
         lost = far[-1] > HOPELESS or (len(far) == 2 and min(far) > TOO_FAR)
         if trunk is best or not lost:
             found.append(trunk.learning_rate)
@@ -184,17 +214,20 @@ def reached(trunks: Sequence[Trunk], question: RateQuestion) -> float | None:
     return min(found, default=None)
 
 
-def winner(trunks: Sequence[Trunk], question: RateQuestion) -> Trunk | None:
+def winner(trunks: Sequence[Trunk], question: RateQuestion, seeds: Sequence[Trunk] = ()) -> Trunk | None:
     """The trunk that reaches the target in the fewest updates; the one with the least value where none does.
 
-    Of those that need hardly more it is the one nearest to the bottom of the parabola through all: between such, the
-    luck of a seed decides, and the parabola stands on more than one of them.
+    A rate that other seeds were tried with counts by the middle of them, and comes last where that is not there. Of
+    those that need hardly more it is the one nearest to the bottom of the parabola through all: between such, the luck
+    of a seed decides, and the parabola stands on more than one of them.
     """
     if not trunks:
         return None
     there = [(steps, trunk) for trunk in trunks if (steps := trunk.steps_to(question.wanted))]
     if not there:
         return leader(trunks, 0)
+    held = [(statistics.median(steps_by_seed([trunk, *seeds], trunk, question.wanted)), trunk) for _, trunk in there]
+    there = [pair for pair in held if math.isfinite(pair[0])] or there
     fewest, best = min(there, key=lambda pair: pair[0])
     lowest = bottom(trunks, best)
     if lowest is None:

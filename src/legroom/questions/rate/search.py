@@ -23,8 +23,9 @@ SETTLED = 2.5
 """Times the warm-up: before, runs at high rates are ahead because they have passed the good ones."""
 TOO_FAR, HOPELESS = 1.25, 2.5
 """A trunk that is behind by so many times the updates twice in a row, or once, cannot win any more."""
-LONGEST = 3.0
-"""Times the job's own updates: no run is grown further."""
+LONGEST, LONGEST_SAME = 3.0, 1.5
+"""Times the job's own updates: no run is grown further. What the job's own settings reach, they reach themselves: a
+rate that takes much longer is of no use."""
 SEARCH_SHARE = 0.6
 """Of the budget, for the first seed; the rest confirms it."""
 LEADER_SHARE = 0.85
@@ -156,7 +157,8 @@ def first_rates(evidence: Evidence, question: RateQuestion) -> list[float]:
 def lengths(question: RateQuestion) -> list[int]:
     """Updates at which trunks are judged, from the first look to the longest run."""
     first = max(LEAST_STEPS, SETTLED * warmup_steps(question))
-    num = math.ceil(math.log(max(GROWTH, LONGEST * question.own_steps / first), GROWTH))
+    longest = LONGEST_SAME if question.target_from == "measured" else LONGEST
+    num = math.ceil(math.log(max(GROWTH, longest * question.own_steps / first), GROWTH))
     return [round(first * GROWTH**place) for place in range(num + 1)]
 
 

@@ -12,17 +12,17 @@ from torch.utils.data import Subset, TensorDataset
 import legroom
 from legroom import load_job
 
-NUM_IMAGES = 6_000
-"""Of MNIST's 60,000 for training, the first; all 10,000 judge."""
+NUM_IMAGES, NUM_JUDGES = 3_000, 1_000
+"""Of MNIST's 60,000 for training and of the 10,000 that judge, the first."""
 
 
 def mnist_lstm(data: str = "") -> legroom.Job:
-    """The built-in job on a tenth of its images."""
+    """The built-in job on a part of its images."""
     return _on_fewer_images(load_job("mnist-lstm", {"data": data} if data else {}))
 
 
 def mnist_cnn(data: str = "") -> legroom.Job:
-    """mnist/main.py of github.com/pytorch/examples on a tenth of the images: its network, Adadelta, 14 epochs."""
+    """mnist/main.py of github.com/pytorch/examples on a part of the images: its network, Adadelta, 14 epochs."""
     base = load_job("mnist-lstm", {"data": data} if data else {})
     return dataclasses.replace(
         _on_fewer_images(base),
@@ -36,8 +36,12 @@ def mnist_cnn(data: str = "") -> legroom.Job:
 
 
 def _on_fewer_images(job: legroom.Job) -> legroom.Job:
-    read = job.train_data
-    return dataclasses.replace(job, train_data=lambda: Subset(read(), range(NUM_IMAGES)))
+    train, valid = job.train_data, job.valid_data
+    return dataclasses.replace(
+        job,
+        train_data=lambda: Subset(train(), range(NUM_IMAGES)),
+        valid_data=lambda: Subset(valid(), range(NUM_JUDGES)),
+    )
 
 
 def _mnist_net() -> list[nn.Module]:

@@ -10,6 +10,7 @@ from legroom.errors import UsageError
 from legroom.job import Settings
 from legroom.job_address import JobAddress
 from legroom.plan_file import Plan, read_plan
+from legroom.requests import JobDescription
 
 
 def plan_for(
@@ -54,3 +55,19 @@ def variables_of(plan: Plan) -> dict[str, str]:
     """The variables of the environment that a plan sets."""
     text = plan.value("environment")
     return read_environment(text, "The plan's environment") if text else {}
+
+
+NUM_LOOKS = 20
+"""Evaluations of the job's own whole run, at least: seldom looks would let it seem slower than it is."""
+
+
+def samples_between_looks(description: JobDescription, num_samples: int | None = None) -> int | None:
+    """Between evaluations of runs that are compared: an epoch, or less where the rival's would see too few of them.
+
+    num_samples: of the rival's whole run, where it is not the job's own. None where its loader alone knows an epoch.
+    """
+    length = description.num_samples
+    if length is None or description.own_loader:
+        return None
+    whole = num_samples or length * int(description.baseline["num_epochs"])
+    return max(1, min(length, whole // NUM_LOOKS))

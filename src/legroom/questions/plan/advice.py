@@ -1,10 +1,10 @@
 """Joins the answers to all questions into one plan, by what was measured and no more."""
 
-import math
 from dataclasses import asdict, fields, replace
 from typing import Any
 
 from legroom.job import Settings
+from legroom.laws.time_to_target import joined_spread
 from legroom.logbook import Records
 from legroom.questions.base import Recommendation
 from legroom.questions.memory.answer import MemoryAnswer
@@ -14,6 +14,7 @@ from legroom.questions.plan.code import code_of
 from legroom.questions.plan.forecast import Forecast, cost_in_money, factors_of, forecast_of
 from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
 from legroom.questions.plan.records import PlanQuestion
+from legroom.questions.plan.tried import own_spread
 from legroom.questions.rate.answer import RateAnswer
 from legroom.units import format_seconds
 
@@ -113,10 +114,10 @@ def _forecast_words(question: PlanQuestion, forecast: Forecast | None, adopted: 
             "predicted_seconds": chosen.seconds,
             "predicted_range": adopted.range,
             "predicted_cost": cost_in_money(question, chosen.seconds, chosen.num_devices),
-            "num_steps": math.ceil(chosen.num_steps),
+            "num_steps": adopted.length,
         }
     elif baseline.seconds is not None:
-        spread = forecast.seconds_spread
+        spread = joined_spread(forecast.seconds_spread, own_spread(question))
         words |= {
             "predicted_seconds": baseline.seconds,
             "predicted_range": (baseline.seconds / spread, baseline.seconds * spread),

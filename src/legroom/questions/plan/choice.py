@@ -229,5 +229,6 @@ def workers_at(question: PlanQuestion, size: int) -> int:
 
 
 def evaluations_of(question: PlanQuestion, num_steps: float, size: int) -> int:
-    """Passes over the validation data: one for each epoch begun, as `legroom train` makes them."""
-    return max(1, math.ceil(num_steps * size / question.num_samples)) if question.num_samples else 1
+    """Passes over the validation data, as often as `legroom prove` makes them."""
+    samples = question.looks_samples or question.num_samples
+    return max(1, math.ceil(num_steps * size / samples)) if samples else 1

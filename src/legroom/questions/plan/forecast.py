@@ -19,9 +19,12 @@ from legroom.questions.plan.choice import (
     workers_at,
 )
 from legroom.questions.plan.evidence import middle_run
-from legroom.questions.plan.factors import Pace, joined, pace_of
+from legroom.questions.plan.factors import LEAST_DOUBT, Pace, joined, pace_of
 from legroom.questions.plan.records import OwnRun, PlanQuestion
+from legroom.questions.plan.tried import as_tried, counted_steps, rehearsals_of, spread_of
 
+CLEARLY = 1.05
+"""Times what a plan took where it was tried out: the job's own settings must take more to be given up."""
 NEAR_BEST = 1.1
 """Times the least cost: batches within it are as good."""
 
@@ -48,8 +51,14 @@ class Forecast:
     steps_spread: float
     seconds_spread: float
     baseline: Baseline
+    length: int
+    """Updates of the run: the target should be met by then, and as a rule before."""
+    is_tried: bool
+    """Whether it was tried out on seeds that nothing was sought with."""
     is_better: bool
-    """Whether it costs less than the job's own, with the slowest seed and a pace at the far end of its range too."""
+    """Whether it costs less than the job's own; where it was not tried out, with a pace at the far end of its range."""
+    is_worth_trying: bool
+    """Whether it would cost less if all went well."""
 
     @property
     def spread(self) -> float:
@@ -71,7 +80,17 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
     pace, seconds_spread = joined(question, pace, chosen.batch_size, num_workers)
     steps_spread, baseline = learned.spread(chosen.size), baseline_of(question)
     # Its updates are those of the slowest seed already: what may still make it later is the pace.
-    cost, spread = question_cost(question), joined_spread(LEAST_SPREAD, seconds_spread)
+    length, doubt = math.ceil(chosen.num_steps), joined_spread(LEAST_SPREAD, seconds_spread)
+    runs = rehearsals_of(question, chosen.size)
+    if runs:
+        chosen, length, doubt = as_tried(question, chosen, runs), max(run.length for run in runs), CLEARLY
+        pace, seconds_spread = (
+            pace.through(chosen.batch_size, num_workers, chosen.step_seconds / chosen.num_passes),
+            LEAST_DOUBT,
+        )
+        steps_spread = spread_of(counted_steps(runs)) or steps_spread
+    cost, own = question_cost(question), baseline.candidate
+    is_asked = own is None or question.batch_size is not None
     return Forecast(
         chosen=chosen,
         learned=learned,
@@ -80,9 +99,10 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
         steps_spread=steps_spread,
         seconds_spread=seconds_spread,
         baseline=baseline,
-        is_better=baseline.candidate is None
-        or question.batch_size is not None
-        or cost(chosen) * spread < cost(baseline.candidate),
+        length=length,
+        is_tried=bool(runs),
+        is_better=is_asked or (own is not None and cost(chosen) * doubt < cost(own)),
+        is_worth_trying=is_asked or (own is not None and cost(chosen) / steps_spread < cost(own)),
     )
 
 

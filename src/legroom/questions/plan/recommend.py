@@ -21,16 +21,19 @@ LEARNED = ["grown"]
 
 def by_forecast(question: PlanQuestion, memory: MemoryAnswer, found: Forecast) -> list[Recommendation]:
     """The batch that costs least, the rate measured there or moved there, and the run's length."""
+    return [*_batch(question, memory, found), *learned_items(question, found, found.length)]
+
+
+def learned_items(question: PlanQuestion, found: Forecast, num_steps: int) -> list[Recommendation]:
+    """Rate, schedule and length of a run of so many updates, and its workers."""
     chosen, near = found.chosen, found.learned.near(found.chosen.size)
     rate, moved = found.learned.rate(chosen.size), near.batch_size != chosen.size
-    num_steps = math.ceil(chosen.num_steps)
     span = (math.ceil(chosen.num_steps / found.steps_spread), math.ceil(chosen.num_steps * found.steps_spread))
     per_epoch = question.num_samples or chosen.size * num_steps
     epochs = max(1, math.ceil(num_steps * chosen.size / per_epoch))
     low, high = (end * rate / near.learning_rate for end in near.range)
     because = f"measured at batches of {near.batch_size:,} and moved by the critical batch size; " if moved else ""
     return [
-        *_batch(question, memory, found),
         _item("learning_rate", float(f"{rate:.3g}"), (low, high), because + near.recommendations[0].because, LEARNED),
         *_schedule(near, num_steps),
         _item("num_steps", num_steps, span, _length(question, near, found), LEARNED),
@@ -74,7 +77,8 @@ def _length(question: PlanQuestion, near: RateAnswer, found: Forecast) -> str:
     words = f"{near.target['name']} {near.target['value']:.4g}"
     own = found.baseline.candidate
     before = f"; the job's own settings need {math.ceil(own.num_steps):,}" if own else ""
-    return f"to {words}, in the middle of the seeds{before}"
+    met = f"reached after {math.ceil(found.chosen.num_steps):,} where it was tried out" if found.is_tried else ""
+    return f"to {words}, {met or 'by the slowest of the seeds'}{before}"
 
 
 def by_nearest(question: PlanQuestion, near: RateAnswer) -> list[Recommendation]:

@@ -40,6 +40,23 @@ class OwnRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """The run that a plan would name, tried out to the target with a seed that nothing was sought with."""
+
+    size: int
+    """Samples of an update."""
+    length: int
+    """Updates that it was to make."""
+    num_steps: int
+    """Updates before the first evaluation at the target; all of them where none was there."""
+    is_there: bool
+    step_seconds: float
+    """Of an update with its batch, evaluations left out."""
+    evaluation_seconds: float
+    """Of one pass over the validation data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuestion:
     """Which plan do these answers give? It holds them whole: those in the folder may be replaced by newer ones."""
 
@@ -61,6 +78,10 @@ class PlanQuestion:
     """One for each batch size that was asked for; the first was asked first."""
     runs: Sequence[OwnRun] = ()
     """By the job's own settings, one for each seed."""
+    rehearsals: Sequence[Rehearsal] = ()
+    """Of what was chosen, one for each seed; none where the budget did not last for them."""
+    looks_samples: int | None = None
+    """Samples between two evaluations of a run that is compared; None: an epoch."""
     paces: Mapping[int, float] = field(default_factory=dict)
     """Seconds of an update while `rate` trained, by batch size."""
     num_cores: int = 1

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from legroom.errors import NothingMeasured
 from legroom.job_address import AnyJob, address_of
+from legroom.plan_use import samples_between_looks
 from legroom.questions.base import Answer
 from legroom.questions.loading.ask import loading
 from legroom.questions.plan.choice import choose, first_batch
@@ -13,6 +14,7 @@ from legroom.questions.plan.evidence import Target, current_entries, middle_run,
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.known import Circumstances, KnownAnswers, find_known
 from legroom.questions.plan.records import PlanQuestion
+from legroom.questions.plan.rehearsal import rehearse
 from legroom.questions.rate.ask import rate
 from legroom.questions.speed.ask import speed
 from legroom.requests import JobDescription
@@ -25,7 +27,8 @@ SHARES = {
     "rate": (0.15, 0.6),
     "baseline": (0.6, 0.65),
     "rate again": (0.65, 0.75),
-    "loading": (0.75, 0.87),
+    "loading": (0.75, 0.83),
+    "rehearsal": (0.83, 0.87),
 }
 """Of the progress bar."""
 RATE_SECONDS, RATE_SHARE, MOST_SHARE = 45.0, 0.35, 0.5
@@ -41,6 +44,8 @@ NUM_EVALUATIONS = 50
 LITTLE = 0.03
 """Of a step: loading that takes no more is not worth asking about."""
 LEAST_RATE_SECONDS = 5.0
+TRIED_SHARE, TRIED_OWN_SHARE, LONG = 0.2, 0.1, 120.0
+"""Of the budget, that trying the plan out may take; of the job's own run, where that is longer than so many seconds."""
 
 
 class Search:
@@ -102,11 +107,13 @@ def ask_others(search: Search, most: int | None) -> tuple[PlanQuestion, int | No
         baseline=dict(description.baseline),
         num_samples=description.widest_batch or description.num_samples,
         parameter_bytes=description.parameter_bytes,
+        looks_samples=samples_between_looks(description),
     )
     _ask_rates(search, description, most)
     best = choose(search.question, most)
     size = best.batch_size if best else None
     _ask_loading(search, size or _likely(search, most))
+    _try_out(search)
     best = choose(search.question, most)
     return search.question, best.batch_size if best else None
 
@@ -248,6 +255,21 @@ def _run_own(search: Search, session: Session, target: Target) -> None:
     session.ask(request)
     if session.records.seconds():
         search.note("baseline", search.run.clock() - started)
+
+
+def _try_out(search: Search) -> None:
+    """The chosen run on fresh seeds, where that is cheap: a share of the budget, and of a long run of the job's own."""
+    pace, started = pace_of(search.question), search.run.clock()
+    own = int(search.question.baseline["batch_size"])
+    whole = (search.question.own_steps or 0) * (pace.step(own, 0) if pace else 0.0)
+    limit = TRIED_SHARE * search.budget if whole <= LONG else min(TRIED_SHARE * search.budget, TRIED_OWN_SHARE * whole)
+    search.run.progress("rehearsal: the plan's own run on fresh seeds", SHARES["rehearsal"][0])
+    with search.session() as session:
+        session.describe(search.run.seed)
+        found = rehearse(session, search.question, search.about.device, search.run.seed, limit)
+        search.learn(rehearsals=found)
+        if session.records.seconds():
+            search.note("rehearsal", search.run.clock() - started)
 
 
 def _ask_loading(search: Search, size: int) -> None:

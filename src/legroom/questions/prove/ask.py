@@ -10,7 +10,7 @@ from legroom.host.target import check_cuda, choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, address_of
 from legroom.plan_file import Plan
-from legroom.plan_use import plan_for, settings_of, variables_of
+from legroom.plan_use import plan_for, samples_between_looks, settings_of, variables_of
 from legroom.questions.base import START_SECONDS, Foreseen, foreseen_probe, read_target
 from legroom.questions.prove.advice import advise
 from legroom.questions.prove.answer import ProveAnswer
@@ -21,8 +21,6 @@ from legroom.session import Run, keep, open_session
 from legroom.training.records import Train
 
 DEFAULT = "default"
-NUM_LOOKS = 20
-"""Evaluations of the rival's whole run, at least: seldom looks would let it seem slower than it is."""
 
 
 def prove(
@@ -108,12 +106,9 @@ def _update(arm: Train) -> int:
 
 
 def _cadence(rival: Train, description: JobDescription) -> int | None:
-    """Samples between evaluations: an epoch, or less where the rival's run would see fewer than twenty."""
-    length = description.num_samples
-    if length is None or description.own_loader:  # what an epoch gives, its loader alone knows
-        return None
-    whole = rival.num_steps * _update(rival) if rival.num_steps else length * int(rival.settings["num_epochs"])
-    return max(1, min(length, whole // NUM_LOOKS))
+    """Samples between evaluations, by the rival's whole run."""
+    epoch, epochs = description.num_samples or 0, int(rival.settings["num_epochs"])
+    return samples_between_looks(description, rival.num_steps * _update(rival) if rival.num_steps else epoch * epochs)
 
 
 def _refuse(description: JobDescription, metric: str) -> None:

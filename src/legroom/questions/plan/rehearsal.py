@@ -1,0 +1,73 @@
+"""Tries out what was chosen before it is recommended: its own run to the target, on seeds that nothing was sought with.
+
+A search meets the seeds it was made with at their luckiest. A run of the plan itself, evaluated as `legroom prove`
+does, tells what a fresh one takes, and whether that is less than the job's own settings take at all.
+"""
+
+from typing import Any
+
+from legroom.questions.plan.forecast import Forecast, forecast_of
+from legroom.questions.plan.recommend import learned_items
+from legroom.questions.plan.records import PlanQuestion, Rehearsal
+from legroom.requests import JobDescription
+from legroom.session import Session
+from legroom.training.records import Train, Trained
+
+NUM_RUNS = 3
+FIRST_SEED = 100
+"""Between those that a search uses and those that a proof does."""
+LONGER = 1.3
+"""Times the updates, for the next run after one that missed the target."""
+HOPELESS = 1.5
+"""Times the seconds of the job's own settings: a plan that takes so long is not tried out again."""
+
+
+def rehearse(session: Session, question: PlanQuestion, device: str, seed: int, limit: float) -> list[Rehearsal]:
+    """Runs of what was chosen, as long as they last together no longer than the limit."""
+    found, spent = forecast_of(question), 0.0
+    if found is None or not found.is_worth_trying or limit < LONGER * found.chosen.seconds:
+        return []
+    runs: list[Rehearsal] = []
+    description, length = session.records.description(), found.length
+    for place in range(NUM_RUNS):
+        if spent + spent / max(1, place) > limit:
+            break
+        request = _request(question, found, description, device, seed + FIRST_SEED + place, length)
+        result = session.ask(request)
+        run = read_rehearsal(request, result)
+        if run is None:  # it diverged at its first updates, or was interrupted
+            break
+        spent, runs = spent + result.seconds, [*runs, run]
+        length = length if run.is_there else round(LONGER * length)
+        if found.baseline.seconds is not None and result.seconds > HOPELESS * found.baseline.seconds:
+            break
+    return runs
+
+
+def _request(
+    question: PlanQuestion, found: Forecast, description: JobDescription, device: str, seed: int, length: int
+) -> Train:
+    chosen, target = found.chosen, question.target
+    assert target is not None
+    items = {item.name: item.value for item in learned_items(question, found, length) if item.name in question.baseline}
+    settings: dict[str, Any] = {**question.baseline, **items, "seed": seed}
+    settings |= {"batch_size": chosen.batch_size, "accumulation_steps": chosen.num_passes}
+    every = None if question.looks_samples is None else max(1, round(question.looks_samples / chosen.size))
+    aim = (target["name"], target["value"])
+    return Train(device=device, settings=settings, num_steps=length, target=aim, evaluate_steps=every)
+
+
+def read_rehearsal(request: Train, result: Trained) -> Rehearsal | None:
+    """What such a run showed; None where it made no update that could be timed."""
+    if not result.num_steps or not result.samples_per_second:
+        return None
+    training = result.num_samples / result.samples_per_second
+    settings, rest = request.settings, max(0.0, result.seconds - training)
+    return Rehearsal(
+        size=int(settings["batch_size"]) * int(settings["accumulation_steps"]),
+        length=request.num_steps or result.num_steps,
+        num_steps=result.num_steps,
+        is_there=result.stopped_because == "target",
+        step_seconds=training / result.num_steps,
+        evaluation_seconds=rest / len(result.evaluations) if result.evaluations else 0.0,
+    )

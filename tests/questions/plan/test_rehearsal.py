@@ -1,0 +1,69 @@
+"""A plan is tried out on fresh seeds before it is recommended."""
+
+from dataclasses import replace
+
+import pytest
+
+from legroom.job import Settings
+from legroom.session import advise_again
+from legroom.training.records import Train
+
+OWN = Settings(batch_size=32, learning_rate=0.02, num_epochs=20)
+
+
+def tried_out(machine, answer):
+    """Runs of the plan's own settings that were asked for."""
+    runs = [request for request in machine.asked if isinstance(request, Train)]
+    return [request for request in runs if request.settings["learning_rate"] == answer.learning_rate]
+
+
+def test_the_forecast_is_what_fresh_seeds_took(planted, tmp_path):
+    machine = planted.plant(own=OWN)
+    answer = planted.ask(tmp_path, machine)
+    runs = tried_out(machine, answer)
+    assert [request.settings["seed"] for request in runs] == [100, 101, 102]
+    assert {request.num_steps for request in runs} == {answer.num_steps}
+    assert {request.target for request in runs} == {("loss", 0.12)}
+    took = [machine.runs.train(request).seconds for request in runs]
+    assert answer.predicted_seconds == pytest.approx(took[0], rel=0.05)
+    assert answer.predicted_range[0] < took[0] < answer.predicted_range[1]
+    assert answer.spent["rehearsal"] > 0
+    assert advise_again(tmp_path, "plan") == answer
+
+
+def test_what_was_found_but_takes_longer_where_it_is_tried_out_is_not_recommended(planted, tmp_path):
+    machine = planted.plant(own=OWN)
+    train = machine.runs.train
+
+    def slower(request):
+        """The plan's runs learn at a tenth of the rate that it names."""
+        if request.settings["seed"] < 100:
+            return train(request)
+        return train(replace(request, settings={**request.settings, "learning_rate": 0.013}))
+
+    machine.runs.train = slower
+    answer = planted.ask(tmp_path, machine)
+    assert answer.kept
+    assert answer.learning_rate == OWN.learning_rate
+
+
+def test_a_run_that_misses_the_target_makes_the_plan_longer(planted, tmp_path):
+    first, machine = planted.ask(tmp_path / "a", planted.plant(own=OWN)), planted.plant(own=OWN)
+    train = machine.runs.train
+
+    def misses_once(request):
+        is_first = request.settings["seed"] == 100
+        return replace(train(request), stopped_because="finished") if is_first else train(request)
+
+    machine.runs.train = misses_once
+    answer = planted.ask(tmp_path / "b", machine)
+    assert answer.num_steps == round(1.3 * first.num_steps)
+    assert answer.predicted_range[1] > first.predicted_range[1]
+
+
+def test_a_budget_that_is_too_small_tries_nothing_out(planted, tmp_path):
+    machine = planted.plant(own=OWN)
+    answer = planted.ask(tmp_path, machine, budget=25.0)
+    assert answer.predicted_seconds is not None
+    assert not tried_out(machine, answer)
+    assert "rehearsal" not in answer.spent

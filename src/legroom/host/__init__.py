@@ -19,7 +19,8 @@ class Host:
     def name(self) -> str:
         """This machine in a few words, the same each time it is read."""
         names = ", ".join(gpu.name for gpu in self.gpus) or "no GPU"
-        return f"{platform.system()} {platform.machine()}, {self.limits.num_cores} cores, {names}"
+        cores = self.limits.num_cores
+        return f"{platform.system()} {platform.machine()}, {cores} core{'s' * (cores != 1)}, {names}"
 
 
 def read_host() -> Host:

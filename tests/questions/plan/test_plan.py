@@ -18,7 +18,7 @@ from legroom.questions.plan.view import print_plan
 from legroom.questions.speed.records import TimeSteps
 from legroom.reports.page import gather_page
 from legroom.reports.saved_answers import save_answer
-from legroom.testing import FakeLoaders, FakeMachine, FakeSteps
+from legroom.testing import FakeLoaders, FakeMachine, FakeSteps, plant_host
 from legroom.training.records import Train
 
 SETTINGS = Settings(batch_size=48, accumulation_steps=2, learning_rate=0.3, clip_norm=1.5, seed=7)
@@ -327,14 +327,12 @@ def test_a_terminal_says_in_one_sentence_what_a_forecast_would_need(tmp_path):
 def test_variables_that_paid_reach_the_run_through_the_plan_alone(tmp_path):
     steps = FakeSteps(seconds=lambda size: 0.01 + 0.0001 * size, setting_factors={"OMP_WAIT_POLICY": 0.5})
     machine = FakeMachine(steps=steps, bytes_per_sample=1e4, has_valid=False)
-    run = api.Run(out=tmp_path, engine=machine)
+    run = api.Run(out=tmp_path, engine=machine, host=plant_host(num_cores=2))
     api.speed("digits", device="cpu", run=run)
-    answer = ask_plan(tmp_path, machine)
+    answer = api.plan("digits", device="cpu", run=run)
     assert item(answer, "environment").value == "OMP_WAIT_POLICY=passive"
     for plan in (None, answer.plan_path):
-        api.train(
-            "digits", device="cpu", plan=plan, num_steps=1, run=api.Run(out=tmp_path / str(bool(plan)), engine=machine)
-        )
+        api.train("digits", device="cpu", plan=plan, num_steps=1, run=replace(run, out=tmp_path / str(bool(plan))))
     without, with_plan = (request.environment for request in machine.asked if isinstance(request, Train))
     assert without == {}
     assert with_plan == {"OMP_WAIT_POLICY": "passive"}

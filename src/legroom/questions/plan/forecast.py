@@ -88,7 +88,7 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
             pace.through(chosen.batch_size, num_workers, chosen.step_seconds / chosen.num_passes),
             LEAST_DOUBT,
         )
-        steps_spread = spread_of(counted_steps(runs)) or steps_spread
+        steps_spread = spread_of(counted_steps(runs))
     cost, own = question_cost(question), baseline.candidate
     is_asked = own is None or question.batch_size is not None
     return Forecast(

@@ -8,10 +8,11 @@ from dataclasses import replace
 from legroom.questions.plan.choice import MISSED, Candidate, evaluations_of
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
 
-DOUBT = {2: 2.2, 3: 1.6}
-"""Standard deviations, by the number of runs that told them, between which four fresh runs of five lie."""
-LEAST_DOUBT = 1.15
-"""Of the updates, as a factor: evaluations are so far apart."""
+USUAL, WEIGHT = 0.15, 3.0
+"""Standard deviation of ln updates over seeds as most jobs have it, and how many runs that is worth: three runs that
+happen to be alike do not promise that the fourth is."""
+DEVIATIONS = 1.5
+"""Between which four fresh runs of five lie, by Student's t with as many degrees of freedom."""
 
 
 def rehearsals_of(question: PlanQuestion, size: int) -> list[Rehearsal]:
@@ -38,17 +39,17 @@ def counted_steps(runs: Sequence[Rehearsal]) -> list[float]:
 
 def own_spread(question: PlanQuestion) -> float:
     """By which factor a fresh run by the job's own settings may be off."""
-    steps = [run.num_steps * MISSED if run.steps_to_target is None else run.steps_to_target for run in question.runs]
-    return spread_of(steps) or LEAST_DOUBT
+    return spread_of(
+        [run.num_steps * MISSED if run.steps_to_target is None else run.steps_to_target for run in question.runs]
+    )
 
 
-def spread_of(steps: Sequence[float]) -> float | None:
-    """By which factor a fresh run may be off, by how far those that were made lie apart; None of a single one.
+def spread_of(steps: Sequence[float]) -> float:
+    """By which factor a fresh run may be off, by how far those that were made lie apart.
 
-    >>> spread_of([100, 100, 100]), round(spread_of([80, 100, 125]), 2), spread_of([100])
-    (1.15, 1.43, None)
+    >>> round(spread_of([100, 100, 100]), 2), round(spread_of([70, 100, 143]), 2), round(spread_of([100]), 2)
+    (1.22, 1.55, 1.37)
     """
-    if len(steps) < 2:
-        return None
-    doubt = DOUBT.get(len(steps), DOUBT[3])
-    return max(LEAST_DOUBT, math.exp(doubt * statistics.stdev(map(math.log, steps))))
+    logs, num = [math.log(each) for each in steps], len(steps)
+    squares = sum((each - statistics.fmean(logs)) ** 2 for each in logs) + WEIGHT * USUAL**2
+    return math.exp(DEVIATIONS * math.sqrt(squares / (num - 1 + WEIGHT) * (1 + 1 / num)))

@@ -12,7 +12,7 @@ from torch.utils.data import Subset, TensorDataset
 import legroom
 from legroom import load_job
 
-NUM_IMAGES, NUM_JUDGES = 3_000, 1_000
+NUM_IMAGES, NUM_JUDGES = 1_000, 500
 """Of MNIST's 60,000 for training and of the 10,000 that judge, the first."""
 
 

@@ -4,28 +4,25 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from legroom.errors import NothingMeasured
-from legroom.laws.steps import StepsLaw
 from legroom.logbook import Records
-from legroom.questions.base import Recommendation
 from legroom.questions.rate import greedy, range_test, transfer
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.rate.critical import better_power, critical_batch, guess_by_noise
 from legroom.questions.rate.curves import fit_curves, steps_by_decay
 from legroom.questions.rate.evidence import Evidence, Trunk, gather, steps_by_seed
-from legroom.questions.rate.growing import COOLDOWN, warmup_steps
+from legroom.questions.rate.growing import warmup_steps
 from legroom.questions.rate.records import RateQuestion
 from legroom.questions.rate.search import winner
 from legroom.questions.rate.target import least_value
+from legroom.questions.rate.telling import cooled, curve_of, finite, recommend, tell
 from legroom.questions.rate.width import plausible_rates, sensitivity
 
 ENOUGH_POINTS = 6
 """Of a curve, to say of it that it levels off."""
 WIDEST_TOLD = 16.0
 """Ends of a range further apart than this factor are no knowledge: no number is told between them."""
-RULES = {"sgd": "linear", "adam": "sqrt"}
 OTHERS = {"range": range_test.advise, "greedy": greedy.advise}
 
 
@@ -50,89 +47,52 @@ def _by_trunks(records: Records, question: RateQuestion) -> RateAnswer:
     steps = steps_by_seed(evidence.trunks, best, question.wanted)
     middle = statistics.median(steps)
     num_steps = round(middle) if math.isfinite(middle) else best.last.num_steps
-    size, description = best.batch_size, records.description()
-    cooldown = round(num_steps * COOLDOWN / (1 + COOLDOWN))
-    schedule = f"stable:cooldown={cooldown / num_steps:.3g}"
-    span = plausible_rates(first, best)
-    warmup = min(warmup_steps(question), num_steps - cooldown)
-    found = {"learning_rate": best.learning_rate, "schedule": schedule, "warmup_steps": warmup}
-    power = better_power(evidence, best)
-    answer = RateAnswer(
-        job=records.head.job,
-        machine=records.head.machine,
-        seconds=records.seconds(),
-        notes=[*records.notes, *description.notes, *_notes(question, best, steps, evidence)],
-        recommendations=[_recommend(best.learning_rate, span, middle, question)],
-        device=question.device,
-        method=question.method,
-        batch_size=size,
-        learning_rate=best.learning_rate,
-        range=span,
+    cooldown = cooled(num_steps)
+    warmup = min(warmup_steps(question), num_steps - cooldown["cooldown_steps"])
+    answer = tell(
+        records,
+        question,
+        recommend(best.learning_rate, plausible_rates(first, best), _because(middle, question), "grown"),
+        notes=_notes(question, best, steps, evidence),
         warmup_steps=warmup,
-        cooldown_steps=cooldown,
-        schedule=schedule,
+        **cooldown,
         num_steps=num_steps,
-        steps_range=(_known(min(steps)), _known(max(steps))),
-        num_epochs=num_steps * size / max(1, description.num_samples or 1),
-        target=target_of(question),
+        steps_range=(finite(min(steps)), finite(max(steps))),
         reached=math.isfinite(middle),
         best_value=question.signed(min(trunk.best for trunk in first)),
         sensitivity=sensitivity(first, best),
-        rule=RULES[question.optimizer] if power is None else "linear" if power == 1 else "sqrt",
-        rule_from="optimizer" if power is None else "branches",
-        critical_batch_size=None,
-        critical_range=None,
-        law={},
         num_trials=len(evidence.trunks),
         num_samples=evidence.num_samples,
-        baseline_steps=question.own_steps,
         baseline_seconds=question.baseline_seconds,
         step_seconds=evidence.update_seconds,
         extrapolated_steps=None if math.isfinite(middle) else extrapolate(best, question),
         curves=[curve_of(trunk, question) for trunk in evidence.trunks],
-        settings={**question.settings, **found},
-        baseline=dict(description.baseline),
+        settings={"schedule": cooldown["schedule"], "warmup_steps": warmup},
     )
     return _with_critical(answer, evidence, best)
 
 
-def target_of(question: RateQuestion) -> dict[str, Any]:
-    """The target in the words of an answer."""
-    return {
-        "name": question.target_name,
-        "value": question.target,
-        "from": question.target_from,
-        "range": question.target_range,
-    }
-
-
 def _with_critical(answer: RateAnswer, evidence: Evidence, best: Trunk) -> RateAnswer:
-    """The answer with the critical batch size by branches, or by noise where these leave it open."""
-    noise = guess_by_noise(evidence, best)
+    """The answer with what branches at other batch sizes tell: the rule for the rate, and the critical batch size."""
+    power, noise = better_power(evidence, best), guess_by_noise(evidence, best)
+    if power is not None:
+        answer = replace(answer, rule="linear" if power == 1 else "sqrt", rule_from="branches")
     if noise is not None:
-        answer = replace(answer, noise_scale=noise.batch_size, noise_range=(noise.range[0], _known(noise.range[1])))
+        answer = replace(answer, noise_scale=noise.batch_size, noise_range=(noise.range[0], finite(noise.range[1])))
     found = critical_batch(evidence, best)
     unknown = _unknown_batch(found.range, is_beyond=found.is_beyond)
-    if not unknown:
-        assert found.value is not None
-        law = StepsLaw(
-            least_steps=answer.num_steps / (1 + found.value / best.batch_size), critical_batch_size=found.value
-        )
-        words = {"least_steps": law.least_steps, "critical_batch_size": law.critical_batch_size}
-        return replace(
-            answer,
-            critical_batch_size=found.value,
-            critical_range=found.range,
-            critical_from="branches",
-            law=words,
-        )
+    if unknown:
+        span = None if found.is_beyond else found.range
+        return replace(answer, critical_range=span, not_measured=[*answer.not_measured, *unknown])
+    assert found.value is not None
+    law = {"least_steps": answer.num_steps / (1 + found.value / best.batch_size), "critical_batch_size": found.value}
     return replace(
-        answer, critical_range=None if found.is_beyond else found.range, not_measured=[*answer.not_measured, *unknown]
+        answer,
+        critical_batch_size=found.value,
+        critical_range=found.range,
+        critical_from="branches",
+        law=law,
     )
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def extrapolate(best: Trunk, question: RateQuestion) -> tuple[float, float | None] | None:
@@ -142,7 +102,7 @@ def extrapolate(best: Trunk, question: RateQuestion) -> tuple[float, float | Non
     found = [curve.steps(question.wanted) for curve in fit_curves(steps, values, least=least)]
     found.append(steps_by_decay(steps, values, question.wanted, least=least))
     ahead = sorted(each for each in found if each > last)
-    return (ahead[0], _known(ahead[-1])) if ahead and math.isfinite(ahead[0]) else None
+    return (ahead[0], finite(ahead[-1])) if ahead and math.isfinite(ahead[0]) else None
 
 
 def _refuse_nothing(evidence: Evidence, question: RateQuestion) -> None:
@@ -214,24 +174,11 @@ def _unknown_batch(span: tuple[float, float] | None, *, is_beyond: bool) -> list
     return [told] if high > WIDEST_TOLD * low else []
 
 
-def _recommend(rate: float, span: tuple[float, float], middle: float, question: RateQuestion) -> Recommendation:
+def _because(middle: float, question: RateQuestion) -> str:
     target = f"{question.target_name} {question.target:.4g}"
-    reaches = f"it reaches {target} in {middle:,.0f} updates, in the middle of the seeds"
-    because = reaches if math.isfinite(middle) else f"no rate reached {target}; this one came nearest"
-    return Recommendation(name="learning_rate", value=rate, range=span, because=because, evidence=["grown"])
-
-
-def curve_of(trunk: Trunk, question: RateQuestion, name: str = "") -> dict[str, Any]:
-    """A trunk as an answer shows it."""
-    return {
-        "name": name,
-        "learning_rate": trunk.learning_rate,
-        "batch_size": trunk.batch_size,
-        "seed": trunk.seed,
-        "num_steps": [point.num_steps for point in trunk.points],
-        "value": [_known(question.signed(point.value)) for point in trunk.points],
-        "diverged_at": trunk.diverged_at,
-    }
+    if not math.isfinite(middle):
+        return f"no rate reached {target}; this one came nearest"
+    return f"it reaches {target} in {middle:,.0f} updates, in the middle of the seeds"
 
 
 def _all_diverged(evidence: Evidence) -> str:

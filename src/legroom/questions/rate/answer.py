@@ -36,14 +36,15 @@ class RateAnswer(Answer):
     """How the rate moves with the batch: `linear` or `sqrt`, levelling off beyond the critical batch size."""
     rule_from: str = "optimizer"
     """`branches` where they tell the rule; `optimizer` where it is the usual one for its kind."""
-    critical_batch_size: float | None
-    critical_range: tuple[float, float] | None
+    critical_batch_size: float | None = None
+    critical_range: tuple[float, float] | None = None
     critical_from: str | None = None
     """`branches`, or `noise` of the gradients where no branch tells."""
     noise_scale: float | None = None
     """The free first guess of the critical batch size, from gradients of the trunks themselves."""
     noise_range: tuple[float, float | None] | None = None
-    law: dict[str, Any]
+    law: dict[str, float] = field(default_factory=dict)
+    """`least_steps` and `critical_batch_size` where branches tell them."""
     num_trials: int
     num_samples: int
     """Samples that the search trained on."""

@@ -13,10 +13,10 @@ from typing import Any
 
 from legroom.errors import NothingMeasured
 from legroom.logbook import Records
-from legroom.questions.base import Recommendation
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.rate.evidence import Point, Trunk
 from legroom.questions.rate.records import RateQuestion, RunTrial, Trial, update_size
+from legroom.questions.rate.telling import curve_of, finite, recommend, tell
 from legroom.questions.rate.width import plausible_rates, sensitivity
 from legroom.session import Session
 
@@ -51,8 +51,7 @@ def find(session: Session, question: RateQuestion, started: float) -> None:
         session.progress(f"an epoch of batches of {size:,}", 0.02 + 0.2 * place / len(question.batch_sizes))
         session.ask(epoch_request(question, size))
     if question.batch_sizes:
-        size = choose_size(epochs(session.records, question))[0]
-        question = replace(question, settings={**question.settings, "batch_size": size, "accumulation_steps": 1})
+        question = at_size(question, choose_size(epochs(session.records, question))[0])
     for place, rate in enumerate(DECADES):
         session.progress(f"rate {rate:g}", 0.2 + 0.1 * place)
         session.ask(rate_request(question, rate))
@@ -66,9 +65,14 @@ def find(session: Session, question: RateQuestion, started: float) -> None:
             break
 
 
+def at_size(question: RateQuestion, size: int) -> RateQuestion:
+    """The question at another batch size, passed whole."""
+    return replace(question, settings={**question.settings, "batch_size": size, "accumulation_steps": 1})
+
+
 def epoch_request(question: RateQuestion, size: int) -> RunTrial:
     """One epoch at a batch size."""
-    settings = {**question.settings, "batch_size": size, "accumulation_steps": 1, "num_epochs": 1}
+    settings = {**at_size(question, size).settings, "num_epochs": 1}
     return RunTrial(device=question.device, settings=settings, fraction=question.fraction)
 
 
@@ -137,82 +141,39 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
     """The rate with the best score, and what it came to."""
     seen = epochs(records, question)
     sizes = choose_size(seen) if seen else None
-    if sizes:
-        question = replace(question, settings={**question.settings, "batch_size": sizes[0], "accumulation_steps": 1})
+    question = question if sizes is None else at_size(question, sizes[0])
     runs = tried(records, question)
     if not any(math.isfinite(run.value) for run in runs):
         rates = f"from {min(run.rate for run in runs):g} to {max(run.rate for run in runs):g}"
         raise NothingMeasured(f"No run gave a {question.target_name} that is a number, at rates {rates}")
     best = min(runs, key=lambda run: run.value)
-    trunks = [as_trunk(run, question) for run in runs if run.trial.evaluations]
-    own = as_trunk(best, question)
-    wanted = question.wanted if question.target_from == "given" and not math.isnan(question.target) else best.value
-    steps, description = own.steps_to(wanted), records.description()
-    num_steps = round(steps) if steps is not None else best.trial.num_steps
-    span = plausible_rates(trunks, own)
-    given = not math.isnan(question.target)
-    value = question.target if given else question.signed(best.value)
-    return RateAnswer(
-        job=records.head.job,
-        machine=records.head.machine,
-        seconds=records.seconds(),
-        notes=[*records.notes, *description.notes, *_notes(sizes, runs)],
+    trunks, own = [as_trunk(run, question) for run in runs], as_trunk(best, question)
+    known = [trunk for trunk in trunks if trunk.points]
+    if math.isnan(question.target):
+        question = replace(question, target=question.signed(best.value), target_from="reached")
+    steps = own.steps_to(question.wanted)
+    trials = [*(run.trial for run in runs), *seen.values()]
+    because = f"its {question.target_name} came to {question.signed(best.value):.4g}, the best of {len(runs)} rates"
+    return tell(
+        records,
+        question,
+        recommend(best.rate, plausible_rates(known, own), because, "trial"),
+        notes=_notes(sizes, runs),
         not_measured=["the critical batch size, and other seeds: this method looks at neither"],
-        recommendations=[
-            Recommendation(
-                name="learning_rate",
-                value=best.rate,
-                range=span,
-                because=f"its {question.target_name} came to {question.signed(best.value):.4g}, "
-                f"the best of {len(runs)} rates",
-                evidence=["trial"],
-            )
-        ],
-        device=question.device,
-        method=question.method,
-        batch_size=question.update_size,
-        learning_rate=best.rate,
-        range=span,
         warmup_steps=int(question.settings["warmup_steps"]),
         cooldown_steps=0,
         schedule="constant",
-        num_steps=num_steps,
+        num_steps=round(steps) if steps is not None else best.trial.num_steps,
         steps_range=(steps, steps),
-        num_epochs=num_steps * question.update_size / max(1, description.num_samples or 1),
-        target={
-            "name": question.target_name,
-            "value": value,
-            "from": "given" if given else "reached",
-            "range": None,
-        },
         reached=steps is not None,
         best_value=question.signed(best.value),
-        sensitivity=sensitivity(trunks, own),
-        rule={"sgd": "linear", "adam": "sqrt"}[question.optimizer],
-        critical_batch_size=None,
-        critical_range=None,
-        law={},
-        num_trials=len(runs) + len(seen),
-        num_samples=sum(run.trial.num_samples for run in runs) + sum(each.num_samples for each in seen.values()),
-        baseline_steps=question.own_steps,
+        sensitivity=sensitivity(known, own),
+        num_trials=len(trials),
+        num_samples=sum(trial.num_samples for trial in trials),
         step_seconds=question.update_size / best.trial.samples_per_second if best.trial.samples_per_second else None,
-        curves=[
-            {
-                "name": "",
-                "learning_rate": run.rate,
-                "batch_size": question.update_size,
-                "seed": question.seed,
-                "num_steps": [each.step for each in run.trial.evaluations],
-                "value": [
-                    each.loss if question.target_name == "loss" else each.score for each in run.trial.evaluations
-                ],
-                "diverged_at": None,
-            }
-            for run in runs
-        ],
+        curves=[curve_of(trunk, question) for trunk in trunks],
         trials=[*_sizes(seen), *_rates(runs, question)],
-        settings={**question.settings, "learning_rate": best.rate, "schedule": "constant"},
-        baseline=dict(description.baseline),
+        settings={"schedule": "constant"},
     )
 
 
@@ -227,7 +188,7 @@ def _rates(runs: Sequence[Tried], question: RateQuestion) -> list[dict[str, Any]
     return [
         {
             "learning_rate": run.rate,
-            "value": question.signed(run.value) if math.isfinite(run.value) else None,
+            "value": finite(question.signed(run.value)),
             "num_steps": run.trial.num_steps,
             "stopped_because": run.trial.stopped_because,
         }

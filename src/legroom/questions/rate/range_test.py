@@ -7,15 +7,16 @@ costs a hundred updates a seed and knows nothing of a target or of the length of
 import math
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 from legroom.errors import NothingMeasured
 from legroom.logbook import Records
-from legroom.questions.base import Recommendation
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.rate.evidence import gather
 from legroom.questions.rate.ramps import RampReading, middle, read_ramp, slope_at, smooth
 from legroom.questions.rate.records import RateQuestion, RateRamp
 from legroom.questions.rate.search import ramp_rates
+from legroom.questions.rate.telling import recommend, tell
 from legroom.session import Session
 
 
@@ -34,33 +35,14 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
         raise NothingMeasured(_why_nothing(ramps, readings))
     ends = [reading.lowest for reading in readings if reading.lowest is not None]
     span = (min(steepest), max(max(steepest), min(ends)))
-    description, seen = records.description(), f"{len(steepest)} of {len(ramps)} seeds"
-    notes = [
-        f"The loss of {seen} falls fastest between rates {steepest[0]:.3g} and {steepest[-1]:.3g}"
-        + (f", and blows up at {blown:.3g}" if (blown := middle([r.blown for r in readings if r.blown])) else ""),
-        "A range test looks at training losses of a few updates: it aims at no target, and finds no warm-up, schedule "
-        "or critical batch size. --method auto does",
-    ]
-    return RateAnswer(
-        job=records.head.job,
-        machine=records.head.machine,
-        seconds=records.seconds(),
-        notes=[*records.notes, *description.notes, *notes],
+    seen = f"{len(steepest)} of {len(ramps)} seeds"
+    because = f"there the loss falls fastest while the rate climbs, in the middle of {seen}"
+    return tell(
+        records,
+        question,
+        recommend(rate, span, because, "rate_ramp"),
+        notes=_notes(seen, steepest, readings),
         not_measured=["updates to a target, and the critical batch size: a range test runs no training"],
-        recommendations=[
-            Recommendation(
-                name="learning_rate",
-                value=rate,
-                range=span,
-                because=f"there the loss falls fastest while the rate climbs, in the middle of {seen}",
-                evidence=["rate_ramp"],
-            )
-        ],
-        device=question.device,
-        method=question.method,
-        batch_size=question.update_size,
-        learning_rate=rate,
-        range=span,
         warmup_steps=int(question.settings["warmup_steps"]),
         cooldown_steps=0,
         schedule=str(question.settings["schedule"]),
@@ -71,22 +53,27 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
         reached=False,
         best_value=None,
         sensitivity=slope_ratios(ramps, rate),
-        rule={"sgd": "linear", "adam": "sqrt"}[question.optimizer],
-        critical_batch_size=None,
-        critical_range=None,
-        law={},
         num_trials=len(ramps),
         num_samples=sum(ramp.num_samples for ramp in ramps),
-        baseline_steps=question.own_steps,
-        curves=[
-            {"name": f"ramp {place}", "seed": question.seed + place, "rates": list(ramp.rates), "losses": smoothed}
-            for place, ramp in enumerate(ramps)
-            if (smoothed := smooth(ramp.losses))
-        ],
+        curves=[_curve(ramp, place, question) for place, ramp in enumerate(ramps) if ramp.losses],
         trials=[{"steepest": r.steepest, "lowest": r.lowest, "blown": r.blown, "falls": r.falls} for r in readings],
-        settings={**question.settings, "learning_rate": rate},
-        baseline=dict(description.baseline),
+        settings={},
     )
+
+
+def _notes(seen: str, steepest: Sequence[float], readings: Sequence[RampReading]) -> list[str]:
+    blown = middle([reading.blown for reading in readings if reading.blown])
+    return [
+        f"The loss of {seen} falls fastest between rates {steepest[0]:.3g} and {steepest[-1]:.3g}"
+        + (f", and blows up at {blown:.3g}" if blown else ""),
+        "A range test looks at training losses of a few updates: it aims at no target, and finds no warm-up, schedule "
+        "or critical batch size. --method auto does",
+    ]
+
+
+def _curve(ramp: RateRamp, place: int, question: RateQuestion) -> dict[str, Any]:
+    name, losses = f"ramp {place}", smooth(ramp.losses)
+    return {"name": name, "seed": question.seed + place, "rates": list(ramp.rates), "losses": losses}
 
 
 def slope_ratios(ramps: Sequence[RateRamp], rate: float) -> dict[str, float]:

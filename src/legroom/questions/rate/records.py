@@ -160,7 +160,7 @@ class RateQuestion:
     target: float
     goal: Goal
     """Of the score, or "min" for a loss."""
-    target_from: Literal["given", "measured", "forecast", "begun"] = "given"
+    target_from: Literal["given", "measured", "forecast", "begun", "reached"] = "given"
     target_range: tuple[float, float] | None = None
     """Between which the job's own settings come out: over seeds, or by several forecasts; None of a target given."""
     own_steps: int = 0

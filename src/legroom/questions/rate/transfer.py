@@ -15,7 +15,6 @@ from legroom.errors import UsageError
 from legroom.laws.rate_scaling import Recipe, scale
 from legroom.laws.steps import StepsLaw, best_rate, rate_exponent
 from legroom.logbook import Records
-from legroom.questions.base import Recommendation
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.rate.critical import better_power, critical_batch, guess_by_noise
 from legroom.questions.rate.evidence import Evidence, Trunk, add_trunk, gather
@@ -23,6 +22,7 @@ from legroom.questions.rate.growing import COOLDOWN, LEAST_STEPS, Growing, branc
 from legroom.questions.rate.ramps import diverging_rate
 from legroom.questions.rate.records import Grown, GrowTrunk, RampRate, RateQuestion, Solver, update_size
 from legroom.questions.rate.search import BRANCHED_AT, lengths, reached, winner
+from legroom.questions.rate.telling import cooled, curve_of, finite, recommend
 from legroom.session import Session
 
 KNOWN_RULES = ("measured", "linear", "sqrt", "legw", "adam")
@@ -237,62 +237,51 @@ def _groups(records: Records, question: RateQuestion) -> dict[tuple[Any, ...], l
 
 def advise(records: Records, question: RateQuestion, base: RateAnswer, evidence: Evidence) -> RateAnswer:
     """The rate at the new size: by the rule asked for, or by the winner where rules were run."""
-    known, size = question.at_known(), question.update_size
-    critical, exponent = critical_of(evidence, known)
-    chosen = by_rule(records, question, question.rule)
     found = outcomes(records, question) if question.compares else []
     equal = [pair for pair in found if pair[1].points and "twice" not in pair[0].name]
     best = min(equal, key=lambda pair: pair[1].points[-1].value, default=None)
-    if best is not None:
-        chosen = best[0]
-    steps = _carried_steps(base, critical, size)
+    chosen = by_rule(records, question, question.rule) if best is None else best[0]
+    critical, exponent = critical_of(evidence, question.at_known())
     there = best[1].steps_to(question.wanted) if best is not None else None
-    num_steps = round(there) if there is not None else steps
-    width = math.sqrt(base.range[1] / base.range[0])
-    span = (chosen.learning_rate / width, chosen.learning_rate * width)
-    cooldown = round(num_steps * COOLDOWN / (1 + COOLDOWN))
-    schedule = f"stable:cooldown={cooldown / num_steps:.3g}"
-    by = f"carried from {float(question.known['learning_rate']):.3g} at {known.update_size:,} by the rule {chosen.name}"
-    won = f"{chosen.name} came furthest of {len(equal)} ways over as many samples"
-    settings = {"learning_rate": chosen.learning_rate, "schedule": schedule, "warmup_steps": chosen.warmup_steps}
-    description = records.description()
+    size = question.update_size
+    num_steps = round(there) if there is not None else _carried_steps(base, critical, size)
+    width, rate = math.sqrt(base.range[1] / base.range[0]), chosen.learning_rate
+    span = (rate / width, rate * width)
+    cooldown = cooled(num_steps)
+    unknown = [] if there is not None else ["updates at the new batch size: they follow from the law"]
+    settings = {"learning_rate": rate, "schedule": cooldown["schedule"], "warmup_steps": chosen.warmup_steps}
     return replace(
         base,
+        recommendations=[recommend(rate, span, _because(chosen, question, len(equal)), "grown")],
         batch_size=size,
-        learning_rate=chosen.learning_rate,
+        learning_rate=rate,
         range=span,
         warmup_steps=chosen.warmup_steps,
-        cooldown_steps=cooldown,
-        schedule=schedule,
+        **cooldown,
         num_steps=num_steps,
-        num_epochs=num_steps * size / max(1, description.num_samples or 1),
+        num_epochs=num_steps * size / max(1, records.description().num_samples or 1),
         steps_range=(None, None),
         reached=there is not None,
         rule=chosen.name if chosen.name != "measured" else "linear" if exponent == 1 else "sqrt",
         rule_from="comparison" if best is not None else "branches" if chosen.name == "measured" else "given",
-        recommendations=[
-            Recommendation(
-                name="learning_rate",
-                value=chosen.learning_rate,
-                range=span,
-                because=won if best is not None else by,
-                evidence=["grown"],
-            )
-        ],
         notes=[*base.notes, *_notes(found, question, best)],
-        not_measured=[
-            *base.not_measured,
-            *([] if there is not None else ["updates at the new batch size: they follow from the law"]),
-        ],
+        not_measured=[*base.not_measured, *unknown],
         baseline_steps=question.own_steps,
         step_seconds=None,
         extrapolated_steps=None,
         num_trials=base.num_trials + len(found),
         num_samples=base.num_samples + _samples_of(records, question),
-        curves=[*base.curves, *(_curve(each, trunk, question) for each, trunk in found)],
+        curves=[*base.curves, *(curve_of(trunk, question, each.name) for each, trunk in found)],
         trials=[_trial(each, trunk, question) for each, trunk in found],
         settings={**question.settings, **settings, "warmup_start": chosen.warmup_start},
     )
+
+
+def _because(chosen: Candidate, question: RateQuestion, num_compared: int) -> str:
+    if num_compared:
+        return f"{chosen.name} came furthest of {num_compared} ways over as many samples"
+    known, size = float(question.known["learning_rate"]), update_size(question.known)
+    return f"carried from {known:.3g} at {size:,} by the rule {chosen.name}"
 
 
 def _samples_of(records: Records, question: RateQuestion) -> int:
@@ -314,18 +303,6 @@ def _carried_steps(base: RateAnswer, critical: float | None, size: int) -> int:
     return max(1, round(law.steps(size)))
 
 
-def _curve(candidate: Candidate, trunk: Trunk, question: RateQuestion) -> dict[str, Any]:
-    return {
-        "name": candidate.name,
-        "learning_rate": trunk.learning_rate,
-        "batch_size": trunk.batch_size,
-        "seed": trunk.seed,
-        "num_steps": [point.num_steps for point in trunk.points],
-        "value": [question.signed(p.value) if math.isfinite(p.value) else None for p in trunk.points],
-        "diverged_at": trunk.diverged_at,
-    }
-
-
 def _trial(candidate: Candidate, trunk: Trunk, question: RateQuestion) -> dict[str, Any]:
     last = trunk.last
     return {
@@ -334,7 +311,7 @@ def _trial(candidate: Candidate, trunk: Trunk, question: RateQuestion) -> dict[s
         "warmup_steps": candidate.warmup_steps,
         "optimizer": candidate.solver,
         "num_samples": 0 if last is None else last.num_samples,
-        "value": None if last is None or not math.isfinite(last.value) else question.signed(last.value),
+        "value": None if last is None else finite(question.signed(last.value)),
         "diverged": trunk.diverged_at is not None,
     }
 

@@ -36,14 +36,16 @@ def ask(
     score=None,
     kill_at=None,
     asked=None,
+    times_on_all_data=1.0,
     **more,
 ):
     """The answer of a planted job, and the machine it was asked of."""
     num_epochs = own_epochs or max(1, round(3 * learner.updates_needed(size) * size / 10_000))
     passes = {"batch_size": size // accumulation_steps, "accumulation_steps": accumulation_steps}
     baseline = Settings(**passes, learning_rate=own, num_epochs=num_epochs)
+    learning = FakeLearning(learner, score=score, times_on_all_data=times_on_all_data)
     has = {"has_score": True} if score is not None else {}
-    machine = FakeMachine(FakeLearning(learner, score=score), baseline=baseline, **has)
+    machine = FakeMachine(learning, baseline=baseline, **has)
     if kill_at is not None:
         answer = machine.answer
 
@@ -245,6 +247,34 @@ def test_own_settings_that_diverge_give_no_target(tmp_path):
 def test_a_part_of_the_data_with_fewer_samples_than_a_batch_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"A batch of 64 is more than the 50 samples there are in 0\.005 of the data"):
         ask(LEARNER, 64, 0.02, tmp_path, fraction=0.005)
+
+
+@pytest.mark.parametrize("times", [0.8, 1.5])
+def test_a_search_on_a_part_of_the_data_says_how_far_the_answer_moved_on_all_of_it(tmp_path, times):
+    answer, machine = ask(LEARNER, 64, 0.02, tmp_path, fraction=0.1, times_on_all_data=times)
+    whole = [request for request in machine.asked if request.kind == "grow_trunk" and request.fraction == 1]
+    assert {(each.settings["learning_rate"], each.settings["seed"]) for each in whole} == {(answer.learning_rate, 0)}
+    assert answer.on_all_data["reached"]
+    assert answer.on_all_data["times"] == pytest.approx(times, rel=0.1)
+    assert answer.on_all_data["times"] == answer.on_all_data["num_steps"] / answer.num_steps
+    assert any("times those on 0.1 of it (one seed)" in note for note in answer.notes)
+    assert advise_again(tmp_path, "rate") == answer
+
+
+def test_a_target_that_the_answer_does_not_reach_on_all_of_the_data_is_told(tmp_path):
+    answer, _ = ask(LEARNER, 64, 0.02, tmp_path, fraction=0.1, times_on_all_data=100.0)
+    assert answer.reached
+    assert not answer.on_all_data["reached"]
+    assert any("and not to loss 0.12: raise --budget" in note for note in answer.notes)
+
+
+def test_an_answer_that_nobody_tried_on_all_of_the_data_says_so(tmp_path):
+    short, machine = ask(LEARNER, 64, 0.02, tmp_path / "short", fraction=0.1, budget=5.0, own_epochs=2000)
+    assert {request.fraction for request in machine.asked if request.kind == "grow_trunk"} == {0.1}
+    greedy, _ = ask(LEARNER, 64, 0.02, tmp_path / "greedy", fraction=0.1, method="greedy")
+    assert "updates on all of the data: the budget did not last" in short.not_measured[-1]
+    assert "updates on all of the data: --method auto runs its answer there" in greedy.not_measured[-1]
+    assert short.on_all_data is greedy.on_all_data is None
 
 
 def test_what_an_unreached_target_would_take_is_extrapolated_with_a_range(tmp_path):

@@ -17,6 +17,7 @@ from legroom.questions.rate.records import RateQuestion
 from legroom.questions.rate.search import winner
 from legroom.questions.rate.target import least_value
 from legroom.questions.rate.telling import cooled, curve_of, finite, recommend, tell
+from legroom.questions.rate.whole_data import with_whole_data
 from legroom.questions.rate.width import plausible_rates, sensitivity
 
 ENOUGH_POINTS = 6
@@ -28,6 +29,10 @@ OTHERS = {"range": range_test.advise, "greedy": greedy.advise}
 
 def advise(records: Records, question: RateQuestion) -> RateAnswer:
     """The answer that the entries hold."""
+    return with_whole_data(_advise(records, question), records, question)
+
+
+def _advise(records: Records, question: RateQuestion) -> RateAnswer:
     if question.method in OTHERS:
         return OTHERS[question.method](records, question)
     if question.method == "transfer":

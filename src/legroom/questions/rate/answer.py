@@ -56,6 +56,9 @@ class RateAnswer(Answer):
     """Of one update at this batch size, evaluations left out."""
     extrapolated_steps: tuple[float, float | None] | None = None
     """Updates to a target that was not reached, by the shape of the best curve; None for what it never reaches."""
+    on_all_data: dict[str, Any] | None = None
+    """Where a part of the data was searched, a run of this rate on all of it: whether it `reached` the target, in
+    `num_steps`, how many `times` those on the part, and its `best_value`; None where there was no such run."""
     curves: list[dict[str, Any]] = field(default_factory=list)
     """Of each trunk: name, rate, seed, updates and value of runs that end there."""
     trials: list[dict[str, Any]] = field(default_factory=list)

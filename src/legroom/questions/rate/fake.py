@@ -11,6 +11,7 @@ from legroom.questions.rate.records import (
     BranchBatch,
     Grown,
     GrowTrunk,
+    LearnRequest,
     RampRate,
     RateRamp,
     RunTrial,
@@ -166,8 +167,16 @@ class FakeLearning:
 
     ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (RampRate, GrowTrunk, BranchBatch, RunTrial)
 
-    def __init__(self, learner: FakeLearner | None = None, *, score: Callable[[float], float] | None = None) -> None:
+    def __init__(
+        self,
+        learner: FakeLearner | None = None,
+        *,
+        score: Callable[[float], float] | None = None,
+        times_on_all_data: float = 1.0,
+    ) -> None:
         self.learner = learner or FakeLearner(s_min=100, b_crit=64, best_rate=0.1)
+        self.times_on_all_data = times_on_all_data
+        """Updates on all of the data, as a multiple of those on a part of it."""
         self.score = score or (lambda loss: 1 / (1 + loss))
         self._trunks: dict[tuple[Any, ...], dict[int, FakeLearner]] = {}
         """States of each trunk by the update they were left at."""
@@ -184,11 +193,12 @@ class FakeLearning:
         grown = self._grow(request) if isinstance(request, GrowTrunk) else self._branch(request)
         return grown, STEP_SECONDS * grown.paid_samples / (before * request.settings.get("accumulation_steps", 1))
 
-    def _new(self, seed: int) -> FakeLearner:
-        return replace(self.learner, seed=seed)
+    def _new(self, request: LearnRequest[Any]) -> FakeLearner:
+        times = self.times_on_all_data if request.fraction == 1 else 1.0
+        return replace(self.learner, seed=int(request.settings["seed"]), s_min=times * self.learner.s_min)
 
     def _ramp(self, request: RampRate) -> RateRamp:
-        learner, rates, losses = self._new(request.settings["seed"]), [], []
+        learner, rates, losses = self._new(request), [], []
         size = update_size(request.settings)
         for place in range(request.num_steps):
             share = place / (request.num_steps - 1)
@@ -204,9 +214,10 @@ class FakeLearning:
     def _trunk(self, request: GrowTrunk | BranchBatch, to_step: int) -> tuple[FakeLearner, int]:
         """The trunk's state at that update, and how many updates it had to be grown."""
         settings = request.settings
-        states = self._trunks.setdefault(tuple(sorted((k, str(v)) for k, v in settings.items())), {})
+        name = (request.fraction, *sorted((k, str(v)) for k, v in settings.items()))
+        states = self._trunks.setdefault(name, {})
         from_step = max((step for step in states if step <= to_step), default=0)
-        learner = states[from_step].copy() if from_step else self._new(int(settings["seed"]))
+        learner = states[from_step].copy() if from_step else self._new(request)
         for step in range(from_step, to_step):
             climb = min(1.0, (step + 1) / max(1, int(settings["warmup_steps"])))
             learner.step(rate=climb * float(settings["learning_rate"]), batch_size=update_size(settings))
@@ -231,7 +242,7 @@ class FakeLearning:
     def _run(self, request: RunTrial) -> Trial:
         """A run at the settings' constant rate over their epochs of 10,000 samples."""
         settings, size = request.settings, update_size(request.settings)
-        learner, epoch = self._new(int(settings["seed"])), max(1, NUM_SAMPLES // size)
+        learner, epoch = self._new(request), max(1, NUM_SAMPLES // size)
         every, best, waited, found = request.evaluate_steps or epoch, math.inf, 0, []
         reason: Reason = "finished"
         for step in range(1, epoch * int(settings["num_epochs"]) + 1):

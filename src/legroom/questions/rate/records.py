@@ -205,6 +205,10 @@ class RateQuestion:
         factor = self.update_size / update_size(self.known)
         return replace(self, settings=self.known, known={}, own_steps=round(self.own_steps * factor))
 
+    def on_all_data(self) -> "RateQuestion":
+        """The same question of all of the data."""
+        return replace(self, fraction=1.0)
+
     def covers(self, request: LearnRequest[Any]) -> bool:
         """Whether a trial differs from what is asked in rate, seed and schedule at most."""
         mine, other = ({k: v for k, v in each.settings.items() if k not in FREE} for each in (self, request))

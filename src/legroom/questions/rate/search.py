@@ -34,6 +34,8 @@ FEW_LENGTHS = 2
 """Lengths before the winner's at which other seeds are looked at."""
 MORE_LENGTHS, LITTLE = 3, 1.25
 """How often a seed that is not there yet is grown on, and by which factor."""
+MORE_ON_ALL_DATA = 10
+"""The same of the run on all of the data: how far the answer moves is what that run is for."""
 WORTH_TRYING = 1.4
 """A rate nearer than this factor to one that was tried is not tried."""
 FARTHEST = 10.0
@@ -69,7 +71,9 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
         if growing.spent < SEARCH_SHARE:
             rates = widen(trunks, rates, length)
     _refine(growing, question)
+    _try_on_all_data(growing, question)  # before other seeds, which may take all that is left
     _confirm(growing, question)
+    _try_on_all_data(growing, question)  # where they made another rate win
 
 
 def ramp_rates(session: Session, question: RateQuestion, num_ramps: int) -> None:
@@ -115,6 +119,15 @@ def is_held(best: Trunk, evidence: Evidence, question: RateQuestion) -> bool:
     return sum(trunk.steps_to(question.wanted) is not None for trunk in same) > question.num_seeds / 2
 
 
+def _try_on_all_data(growing: Growing, question: RateQuestion) -> None:
+    """The winner on all of the data, where the search saw a part of it."""
+    best = winner(growing.trunks, question, growing.evidence.trunks)
+    whole = Growing(growing.session, question.on_all_data(), seed=growing.seed, started=growing.started)
+    tried = {trunk.learning_rate for trunk in whole.evidence.trunks}
+    if question.fraction < 1 and best is not None and best.learning_rate not in tried:
+        _grow_until_there(whole, best, growing, MORE_ON_ALL_DATA)
+
+
 def _confirm(growing: Growing, question: RateQuestion) -> None:
     """The winner on other seeds, to the length at which it was there; batch branches leave the first of them."""
     best = winner(growing.trunks, question, growing.evidence.trunks)
@@ -125,22 +138,23 @@ def _confirm(growing: Growing, question: RateQuestion) -> None:
         if more == 1:
             for share in BRANCHED_AT:
                 branch_batches(other, best, round(share * best.last.to_step))
-        _grow_until_there(other, best, question)
+        _grow_until_there(other, best, growing, MORE_LENGTHS)
 
 
-def _grow_until_there(growing: Growing, best: Trunk, question: RateQuestion) -> None:
-    """Another seed to where the winner was there; further where it is not yet: the first seed may have been lucky.
+def _grow_until_there(growing: Growing, best: Trunk, first: Growing, num_more: int) -> None:
+    """Another seed, or other data, to where the winner was there; further where it is not yet: that may have been luck.
 
-    It is looked at on the way too, where that costs no more than a cooldown: it may be there sooner.
+    It is looked at on the way too, where that costs no more than a cooldown: it may be there sooner. What updates cost
+    the first trunks tell, which have been grown.
     """
     assert best.last is not None
-    grown = max((point.to_step for trunk in growing.trunks for point in trunk.points), default=0)
-    sooner = [point.to_step for point in best.points[-1 - FEW_LENGTHS : -1] if point.to_step > grown]
-    for to_step in [*sooner, *(round(best.last.to_step * LITTLE**more) for more in range(MORE_LENGTHS + 1))]:
-        if not growing.affords(growing.ahead([best.learning_rate], to_step), 1.0):
+    already = max((point.to_step for trunk in growing.trunks for point in trunk.points), default=0)
+    sooner = [point.to_step for point in best.points[-1 - FEW_LENGTHS : -1] if point.to_step > already]
+    for to_step in [*sooner, *(round(best.last.to_step * LITTLE**more) for more in range(num_more + 1))]:
+        if not first.affords(growing.ahead([best.learning_rate], to_step), 1.0):
             return
-        growing.grow(best.learning_rate, to_step)
-        if reached(growing.trunks, question) is not None:
+        grown = growing.grow(best.learning_rate, to_step)
+        if grown.diverged or reached(growing.trunks, growing.question) is not None:
             return
 
 

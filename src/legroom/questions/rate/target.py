@@ -96,8 +96,8 @@ def _end(run: Trial, question: RateQuestion) -> float:
 
 
 def _steps_per_epoch(known: int | None, question: RateQuestion, description: JobDescription) -> int:
-    if known is not None:
-        return known
+    if known is not None:  # counted on the part of the data that the ramp saw
+        return round(known / question.fraction)
     if description.num_samples is None:
         raise UsageError("The length of an epoch is unknown. Give the Job num_samples")
     return max(1, description.num_samples // question.update_size)

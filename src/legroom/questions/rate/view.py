@@ -1,6 +1,7 @@
 """Which rate, in a terminal and on the page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 
@@ -37,6 +38,8 @@ def rate_rows(answer: RateAnswer) -> Iterable[Row]:
             f"{answer.num_epochs:.3g} epochs; the job's own run: {answer.baseline_steps:,}",
         )
         yield "target", f"{target['name']} {target['value']:.4g}", SOURCES[target["from"]]
+    if answer.on_all_data is not None:
+        yield "on all data", *_whole_data(answer.on_all_data)
     yield "schedule", answer.schedule, f"the last {answer.cooldown_steps:,} updates cool down"
     yield "warm-up", f"{answer.warmup_steps:,} updates", ""
     yield from _batch_rows(answer)
@@ -54,6 +57,12 @@ def _unreached(answer: RateAnswer) -> str:
         return f"more than {answer.num_steps:,}"
     low, high = answer.extrapolated_steps
     return f"{low:,.0f} to {high:,.0f}, extrapolated" if high is not None else f"{low:,.0f} or more, extrapolated"
+
+
+def _whole_data(found: Mapping[str, Any]) -> tuple[str, str]:
+    """What a run of this rate came to that saw more than the search."""
+    updates = f"{found['num_steps']:,.0f} updates" if found["reached"] else "the target was not reached"
+    return updates, f"{found['times']:.2f} times those on the part searched" if found["times"] else ""
 
 
 def _batch_rows(answer: RateAnswer) -> Iterable[Row]:

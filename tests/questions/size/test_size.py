@@ -10,6 +10,7 @@ from legroom import api
 from legroom.errors import NothingMeasured, UsageError
 from legroom.job import Settings
 from legroom.logbook import Entry
+from legroom.questions.size import ask as ask_size
 from legroom.questions.size import command
 from legroom.questions.size.evidence import fit_steps, gather
 from legroom.questions.size.records import SizeQuestion, TrainSize
@@ -301,3 +302,11 @@ def test_a_job_without_validation_data_is_refused(tmp_path):
 def test_a_job_that_cannot_be_asked_is_refused_with_what_to_do(tmp_path, more, planted, sentence):
     with pytest.raises(UsageError, match=sentence):
         ask(replace(PLANTED, **more), tmp_path, planted=planted)
+
+
+def test_a_dry_run_names_as_many_trials_as_are_planned_and_runs_none(tmp_path):
+    words = {"budget": 1e6, "seeds": 2, "fractions": FRACTIONS}
+    _, machine = ask(PLANTED, tmp_path / "run", **words)
+    foreseen = ask_size.foresee("digits", **words, run=api.Run(out=tmp_path / "dry", host=plant_host()))
+    assert foreseen.probes[-1].num_probes == (9, len(trials(machine)))
+    assert not (tmp_path / "dry").exists()

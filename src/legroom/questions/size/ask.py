@@ -10,13 +10,29 @@ from legroom.host import Host
 from legroom.host.target import check_cuda, choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, address_of
-from legroom.questions.base import check_word, read_target
+from legroom.questions.base import (
+    START_SECONDS,
+    Foreseen,
+    ForeseenProbe,
+    check_word,
+    foreseen_probe,
+    read_target,
+    typical_seconds,
+)
 from legroom.questions.size.advice import advise
 from legroom.questions.size.answer import SizeAnswer
-from legroom.questions.size.records import CountSizes, Dimension, RateRule, SizeQuestion, SizesCounted, Solver
-from legroom.questions.size.search import run_trials
-from legroom.requests import JobDescription
-from legroom.session import Run, Session, keep, open_session
+from legroom.questions.size.records import (
+    CountSizes,
+    Dimension,
+    RateRule,
+    SizeQuestion,
+    SizesCounted,
+    Solver,
+    TrainSize,
+)
+from legroom.questions.size.search import planned, run_trials
+from legroom.requests import Describe, JobDescription
+from legroom.session import Run, Session, earlier_entries, keep, open_session
 
 LEAST_FRACTION, MOST_FRACTION, NUM_FRACTIONS = 1 / 16, 1 / 4, 3
 """Of the data: the whole, held out, is four times the most."""
@@ -25,6 +41,8 @@ LEAST_BATCHES = 4
 DEPTHS = (1, 2, 4, 8)
 NUM_SMALLER = 3
 LEAST_SECONDS = 5.0
+COUNT_SECONDS = 0.5
+"""Of building small models on two cores."""
 SOLVERS: Mapping[str, Solver] = {"SGD": "sgd", "Adam": "adam", "AdamW": "adam"}
 HOW_TO_RESIZE = (
     'Give the Job resize={{"{0}": lambda {0}: (lambda: Model({0}))}}: from a {0} to a function that makes the model'
@@ -89,6 +107,54 @@ def size(
         session.note(question)
         run_trials(session, question, started)
         return keep(session, advise(session.records, question))
+
+
+def foresee(
+    job: AnyJob = "digits",
+    *,
+    options: Mapping[str, str] | None = None,
+    widths: Sequence[int] | None = None,
+    depths: Sequence[int] | None = None,
+    fractions: Sequence[float] | None = None,
+    vary: str = "width",
+    compare_optimizers: bool = False,
+    budget: float = 180.0,
+    seeds: int = 3,
+    run: Run | None = None,
+) -> Foreseen:
+    """Which trials would `size` run, and how long may they take? Runs none."""
+    run = run or Run()
+    address, dimension = address_of(job, options), _dimension(vary)
+    values = _named(dimension, widths, depths) or DEPTHS  # as many as the job's own width and three smaller
+    _check_numbers(fractions=fractions, budget=budget, within=None, seeds=seeds)
+    question = SizeQuestion(
+        device="cpu",
+        settings={},
+        vary=dimension,
+        values=values,
+        own_value=None,
+        num_parameters=values,
+        fractions=_usual_fractions(LEAST_FRACTION) if fractions is None else _without_whole(fractions),
+        num_samples=0,
+        num_seeds=seeds,
+        compares_solvers=compare_optimizers,
+    )
+    entries, trials = earlier_entries(address, run), list(planned(question))
+    fitted = sum(not question.is_held_out(each.value, each.fraction) for each in trials if not each.more)
+    trial = typical_seconds(entries, TrainSize, START_SECONDS)
+    probes = [
+        foreseen_probe("read the job in a child process", (1, 1), typical_seconds(entries, Describe, START_SECONDS)),
+        foreseen_probe(
+            "count the parameters of each size", (2, 2), typical_seconds(entries, CountSizes, COUNT_SECONDS)
+        ),
+        ForeseenProbe(
+            what="train one size on one share of the data until its loss has settled",
+            num_probes=(fitted, len(trials)),
+            seconds=(min(budget, fitted * trial), budget),
+        ),
+    ]
+    notes = [f"Trials end with the budget of {budget:g} s, the cheapest first; more seeds only where it lasts"]
+    return Foreseen(job=address.text, machine=run.host.name, seconds=0.0, notes=notes, probes=probes)
 
 
 def _card_bytes(host: Host) -> int:
@@ -197,8 +263,17 @@ def _fractions(named: Sequence[float] | None, description: JobDescription, batch
                 f"--fractions names {min(named):g}, which is less than a batch of {batch_size:,}. "
                 f"Name at least {least:.3g}"
             )
-        return sorted({*named} - {1.0}) if set(named) != {1.0} else [1.0]
-    low = max(LEAST_FRACTION, LEAST_BATCHES * least)
+        return _without_whole(named)
+    return _usual_fractions(max(LEAST_FRACTION, LEAST_BATCHES * least))
+
+
+def _without_whole(named: Sequence[float]) -> list[float]:
+    """The shares that the fit rests on: the whole is held out of it where there are others."""
+    return sorted({*named} - {1.0}) or [1.0]
+
+
+def _usual_fractions(low: float) -> list[float]:
+    """Three shares from there to a quarter; the whole where a quarter is too little."""
     if low >= MOST_FRACTION:
         return [1.0]
     grown = (MOST_FRACTION / low) ** (1 / (NUM_FRACTIONS - 1))

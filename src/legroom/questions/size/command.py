@@ -4,11 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from legroom.cli import options
 from legroom.errors import UsageError
 from legroom.units import parse_seconds
-
-SHARED = options.OF_JOBS
 
 
 def words(

@@ -106,5 +106,5 @@ def test_what_cannot_be_shared_out_is_refused(own_step, words, refused):
 
 
 def test_devices_of_the_command_are_those_of_each_machine():
-    words = command.words(devices=2, nodes=3, rendezvous="here:29500")
-    assert words["settings"]["num_devices"] == 6
+    words = command.words(num_devices=2, nodes=3, rendezvous="here:29500")
+    assert words["num_devices"] == 6

@@ -18,14 +18,17 @@ from legroom.questions.train.advice import advise
 from legroom.questions.train.answer import TrainAnswer
 from legroom.questions.train.several import batch_of, refuse_unshared, several_devices
 from legroom.questions.train.until_target import check_until_target, prepare_until_target
+from legroom.requests import JobDescription
 from legroom.session import Run, Session, keep, open_session
-from legroom.training.records import CHECKPOINT_NAME, Train
+from legroom.training.records import CHECKPOINT_NAME, Several, Train
 from legroom.training.schedule_text import check_schedule
 
-NOT_WORDS = {
+MADE = (
     *("kind", "fresh", "anew", "settings", "target", "folder", "resume", "identity", "device", "variables", "several"),
-}
+)
 """Fields of a Train that are made of other words."""
+WORDS = [field.name for field in fields(Train) if field.name not in MADE]
+SEVERAL_WORDS = [field.name for field in fields(Several) if field.name not in ("num_local", "wait_seconds")]
 RUN_WORDS = ("out", "resume", "timeout", "progress", "engine", "together")
 
 
@@ -79,62 +82,28 @@ def train(
     process has failed. sync_batch_norm, find_unused_parameters, shard: as torch has them.
     run: where files go, and whether to resume: Run(out=..., resume=True).
     """
-    more: dict[str, Any] = {
-        "num_steps": num_steps,
-        "max_seconds": max_seconds,
-        "evaluate_steps": evaluate_steps,
-        "until_target": until_target,
-        "patience": patience,
-        "watch": watch,
-        "tolerance": tolerance,
-        "checkpoint_seconds": checkpoint_seconds,
-        "checkpoint_steps": checkpoint_steps,
-        "tensorboard": tensorboard,
-        "allocator": allocator,
-        "compile": compile,
-        "channels_last": channels_last,
-        "fused": fused,
-    }
-    settings = {**(settings or {}), **named}
+    words = dict(locals())  # all of them by name, before anything else has one
+    run, settings = run or Run(), {**(settings or {}), **named}
+    more = {name: words[name] for name in WORDS}
     _check_words(settings, more)
-    run = run or Run()
     address = address_of(job, options)
     more["device"] = choose_target(run.host, device).device
     planned = plan_for(Path(plan), address, run.host.name, force=force, tell=run.tell) if plan else None
     given = {**(settings_of(planned) if planned else {}), **settings}
-    if planned and num_steps is None and "num_epochs" not in settings:
+    is_long = num_steps is not None or "num_epochs" in settings
+    if planned and not is_long:
         more["num_steps"] = planned.value("num_steps")
-    _check_settings(given)  # what is wrong is told before anything is started
-    more["several"] = several_devices(
-        run.host,
-        more["device"],
-        given,
-        run.timeout,
-        nodes=nodes,
-        rendezvous=rendezvous,
-        restarts=restarts,
-        sync_batch_norm=sync_batch_norm,
-        find_unused_parameters=find_unused_parameters,
-        shard=shard,
-    )
+    check_schedule(Settings(**given).schedule)  # what is wrong is told before anything is started
+    several = {name: words[name] for name in SEVERAL_WORDS}
+    more["several"] = several_devices(run.host, more["device"], given, run.timeout, **several)
     more["target"] = read_target(target) if target else None
     if until_target:
         check_until_target(more)
     environment = _choose_environment(more, planned)
     # One child is all there will be: a process to fork it from would only take memory.
     with open_session("train", address, run, environment, alone=True) as session:
-        description = session.describe(run.seed)
-        # A job may say that it runs on several devices; here it does so where asked to.
-        chosen = asdict(Settings(**{**description.baseline, "num_devices": 1, "seed": run.seed, **given}))
-        if effective_batch is not None:
-            chosen["batch_size"] = batch_of(effective_batch, chosen, given)
-        check_schedule(chosen["schedule"])
-        if until_target:
-            is_long = num_steps is not None or "num_epochs" in settings
-            prepare_until_target(chosen, more, description, is_long=is_long)
-        request = _request(session, run, chosen, more)
-        if request.several:
-            refuse_unshared(description, request)
+        chosen = _settings(session.describe(run.seed), run, given, effective_batch)
+        request = _request(session, run, chosen, more, is_long=is_long)
         session.note(request)
         session.measure(request)
         return keep(session, advise(session.records, request))
@@ -143,15 +112,14 @@ def train(
 def _check_words(settings: Mapping[str, Any], words: Mapping[str, Any]) -> None:
     """Refuse settings that there are not, and lengths that make no sense."""
     known = [field.name for field in fields(Settings)]
-    others = [field.name for field in fields(Train) if field.name not in NOT_WORDS]
     for name in settings:
         if name in RUN_WORDS:
             raise UsageError(f"train has no word {name!r} of its own. Write run=legroom.api.Run({name}=...)")
         if name not in known:
-            close = difflib.get_close_matches(name, [*known, *others, "job", "options", "plan", "run"])
+            close = difflib.get_close_matches(name, [*known, *WORDS, "job", "options", "plan", "run"])
             raise UsageError(
                 f"train has no word {name!r}. Close to it: {', '.join(close) or 'none'}. "
-                f"Settings are {', '.join(known)}; others: {', '.join(others)}"
+                f"Settings are {', '.join(known)}; others: {', '.join(WORDS)}"
             )
     for name in ("num_steps", "evaluate_steps", "patience", "checkpoint_steps"):
         if words[name] is not None and (type(words[name]) is not int or words[name] < 1):
@@ -163,8 +131,15 @@ def _check_words(settings: Mapping[str, Any], words: Mapping[str, Any]) -> None:
         raise UsageError(f"watch is {words['watch']!r}; it must be 'loss' or 'score'")
 
 
-def _check_settings(given: Mapping[str, Any]) -> None:
-    check_schedule(Settings(**given).schedule)
+def _settings(
+    description: JobDescription, run: Run, given: Mapping[str, Any], effective_batch: int | None
+) -> dict[str, Any]:
+    """All settings of the run. A job may say that it runs on several devices; here it does so where asked to."""
+    chosen = asdict(Settings(**{**description.baseline, "num_devices": 1, "seed": run.seed, **given}))
+    if effective_batch is not None:
+        chosen["batch_size"] = batch_of(effective_batch, chosen, given)
+    check_schedule(chosen["schedule"])
+    return chosen
 
 
 def _choose_environment(more: dict[str, Any], planned: Plan | None) -> Environment:
@@ -176,9 +151,11 @@ def _choose_environment(more: dict[str, Any], planned: Plan | None) -> Environme
     return {**allocator_environment(more["device"], more["allocator"]), **more["variables"]}
 
 
-def _request(session: Session, run: Run, settings: dict[str, Any], more: Mapping[str, Any]) -> Train:
+def _request(session: Session, run: Run, settings: dict[str, Any], more: dict[str, Any], *, is_long: bool) -> Train:
     """The run to ask for, with all that a checkpoint to resume from must agree with."""
-    folder, address = session.logbook.path.parent.resolve(), session.address
+    folder, address, description = session.logbook.path.parent.resolve(), session.address, session.records.description()
+    if more["until_target"]:
+        prepare_until_target(settings, more, description, is_long=is_long)
     if run.resume and not (folder / CHECKPOINT_NAME).is_file():
         run.tell(f"There is no checkpoint in {folder} to go on from, so the run begins anew")
     identity = {
@@ -189,4 +166,7 @@ def _request(session: Session, run: Run, settings: dict[str, Any], more: Mapping
         "length": more["num_steps"],
         "cooldowns for": more["target"] if more["until_target"] else None,
     }
-    return Train(fresh=False, settings=settings, folder=str(folder), resume=run.resume, identity=identity, **more)
+    request = Train(fresh=False, settings=settings, folder=str(folder), resume=run.resume, identity=identity, **more)
+    if request.several:
+        refuse_unshared(description, request)
+    return request

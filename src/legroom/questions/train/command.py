@@ -24,10 +24,14 @@ def words(
     warmup_steps: Annotated[int | None, typer.Option(help="Updates over which the rate climbs to its peak.")] = None,
     clip_norm: Annotated[float | None, typer.Option(help="Largest gradient norm let through.")] = None,
     precision: options.Precision = None,
-    workers: Annotated[int | None, typer.Option(help="Loader processes.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the training data.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Length of the run in updates, instead of epochs.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0.1, help="Budget: seconds of training at most.")] = None,
+    num_workers: Annotated[int | None, typer.Option("--workers", help="Loader processes.")] = None,
+    num_epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the training data.")] = None,
+    num_steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Length of the run in updates, instead of epochs.")
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0.1, help="Budget: seconds of training at most.")
+    ] = None,
     evaluate_steps: Annotated[
         int | None, typer.Option(min=1, help="Updates between evaluations. (default: one an epoch)")
     ] = None,
@@ -50,7 +54,9 @@ def words(
     compile: Annotated[bool, typer.Option("--compile", help="Compile the loss with torch.compile.")] = False,
     channels_last: Annotated[bool, typer.Option("--channels-last", help="Lay images out channels last.")] = False,
     fused: Annotated[bool, typer.Option("--fused", help="Use the optimizer's fused form.")] = False,
-    devices: Annotated[int | None, typer.Option(min=1, help="Devices on this machine that share each update.")] = None,
+    num_devices: Annotated[
+        int | None, typer.Option("--devices", min=1, help="Devices on this machine that share each update.")
+    ] = None,
     effective_batch: Annotated[
         int | None, typer.Option(min=1, help="Samples of an update over all devices, instead of --batch-size.")
     ] = None,
@@ -70,43 +76,9 @@ def words(
     ] = False,
 ) -> dict[str, Any]:
     """Train the job to its target, with its own settings or a plan's. Ctrl-C saves; --resume goes on."""
+    given = {name: value for name, value in dict(locals()).items() if value is not None}
     if watch not in ("loss", "score"):
         raise UsageError(f"--watch is {watch!r}; it must be loss or score")
-    given = {
-        "batch_size": batch_size,
-        "accumulation_steps": accumulation_steps,
-        "learning_rate": learning_rate,
-        "schedule": schedule,
-        "warmup_steps": warmup_steps,
-        "clip_norm": clip_norm,
-        "precision": precision,
-        "num_workers": workers,
-        "num_epochs": epochs,
-        "num_devices": None if devices is None and nodes == 1 else (devices or 1) * nodes,
-    }
-    return {
-        "plan": plan,
-        "force": force,
-        "settings": {name: value for name, value in given.items() if value is not None},
-        "target": target,
-        "num_steps": steps,
-        "max_seconds": seconds,
-        "evaluate_steps": evaluate_steps,
-        "until_target": until_target,
-        "patience": patience,
-        "watch": watch,
-        "tolerance": tolerance,
-        "checkpoint_seconds": checkpoint_seconds,
-        "tensorboard": tensorboard,
-        "allocator": allocator,
-        "compile": compile,
-        "channels_last": channels_last,
-        "fused": fused,
-        "effective_batch": effective_batch,
-        "nodes": nodes,
-        "rendezvous": rendezvous,
-        "restarts": restarts,
-        "sync_batch_norm": sync_batch_norm,
-        "find_unused_parameters": find_unused_parameters,
-        "shard": shard,
-    }
+    if num_devices is not None or nodes > 1:
+        given["num_devices"] = (num_devices or 1) * nodes
+    return given

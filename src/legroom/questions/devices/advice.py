@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from legroom.errors import NothingMeasured
-from legroom.laws.communication import BUCKET_CAP_MB, bus_bandwidth
+from legroom.laws.communication import BUCKET_CAP_MB, Link, bus_bandwidth
 from legroom.logbook import Records
 from legroom.questions.base import Recommendation
 from legroom.questions.devices.answer import DevicesAnswer
@@ -14,13 +14,14 @@ from legroom.questions.devices.evidence import Evidence, gather
 from legroom.questions.devices.forecast import SAME, Forecaster, best_cap, forecast_unequal
 from legroom.questions.devices.notes import notes_of, unmeasured
 from legroom.questions.devices.points import all_points
-from legroom.questions.devices.records import DevicesQuestion
+from legroom.questions.devices.records import BackwardTimes, DevicesQuestion
 from legroom.questions.devices.splits import forecast_splits
 from legroom.questions.devices.wire import buffers_off, epoch_traffic, wire_rows
 
 PAYS = 1.3
 """Twice the devices pay where they reach the target so many times sooner: it costs 1.5 times as much at 1.3."""
 SPLIT_NUMBERS = (2, 4, 8, 16, 64)
+EVIDENCE = ["backward_times", "ranks_timed"]
 
 
 def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
@@ -29,19 +30,16 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
     if question.batch_size not in evidence.alone:
         raise NothingMeasured("The logbook holds no step of one device at this batch size. Ask the question again")
     facts, link = evidence.facts, evidence.link(question)
-    off, off_because = buffers_off(facts)
     forecaster = None if link is None else Forecaster(evidence=evidence, question=question, link=link)
     points = all_points(evidence, question, forecaster)
     scaling, num, stops = choose(points, question)
     chosen = next(point for point in points if (point["num_devices"], point["scaling"]) == (num, scaling))
-    cap = question.bucket_cap_mb
-    caps: dict[float | None, float] = {}
+    off, _ = buffers_off(facts)
+    cap, caps = question.bucket_cap_mb, dict[float | None, float]()
     if forecaster is not None and num > 1:
         cap, caps = best_cap(replace(forecaster, broadcasts=not off), num, chosen["batch_size"])
-    wire = wire_rows(facts, question, max(2, num))
+    wire, batches = wire_rows(facts, question, max(2, num)), batch_rows(points, question)
     settings = {"num_devices": num, "batch_size": max(1, round(chosen["batch_size"]))}
-    numbers = sorted({point["num_devices"] for point in points if point["scaling"] == "weak"})
-    batches = batch_rows(points, question)
     return DevicesAnswer(
         job=records.head.job,
         machine=records.head.machine,
@@ -51,9 +49,7 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
         recommendations=[
             _recommend_devices(chosen, points, stops),
             *_recommend_buckets(cap, caps, num),
-            Recommendation(
-                name="broadcast_buffers", value=not off, range=None, because=off_because, evidence=EVIDENCE[:1]
-            ),
+            _recommend_buffers(facts),
             *_recommend_rate(batches, chosen, question),
         ],
         device=question.device,
@@ -63,11 +59,7 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
         points=points,
         bandwidth_bytes_per_second=None if link is None else link.bandwidth,
         latency_seconds=None if link is None else link.latency,
-        link={
-            "name": question.link_name or ("this machine's own" if link else "none"),
-            "measured": question.link_name is None and link is not None,
-            "spread": None if link is None else link.spread,
-        },
+        link=_link_words(link, question),
         messages=_messages(evidence),
         wire=wire,
         num_devices=num,
@@ -77,11 +69,7 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
         bucket_cap_mb=cap,
         broadcast_buffers=not off,
         batches=batches,
-        traffic=[
-            {"num_devices": each, **epoch_traffic(facts, wire, question.num_samples, question.batch_size * each)}
-            for each in numbers
-            if question.num_samples and question.batch_size * each <= question.num_samples
-        ],
+        traffic=_traffic(evidence, wire, points, question),
         splits=_splits(evidence, question, forecaster),
         unequal=_unequal(forecaster, question),
         critical_batch_size=question.critical_batch_size,
@@ -89,9 +77,6 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
         settings={**question.settings, **settings},
         baseline=dict(description.baseline),
     )
-
-
-EVIDENCE = ["backward_times", "ranks_timed"]
 
 
 def choose(points: Sequence[dict[str, Any]], question: DevicesQuestion) -> tuple[str, int, int | None]:
@@ -150,6 +135,11 @@ def _recommend_buckets(cap: float | None, caps: dict[float | None, float], num: 
     ]
 
 
+def _recommend_buffers(facts: BackwardTimes) -> Recommendation:
+    off, because = buffers_off(facts)
+    return Recommendation(name="broadcast_buffers", value=not off, range=None, because=because, evidence=EVIDENCE[:1])
+
+
 def _recommend_rate(
     batches: Sequence[dict[str, Any]], chosen: dict[str, Any], question: DevicesQuestion
 ) -> list[Recommendation]:
@@ -164,6 +154,27 @@ def _recommend_rate(
         "a rule, not measured. legroom rate measures it"
     )
     return [Recommendation(name="learning_rate", value=row["learning_rate"], range=None, because=because)]
+
+
+def _link_words(link: Link | None, question: DevicesQuestion) -> dict[str, Any]:
+    return {
+        "name": question.link_name or ("this machine's own" if link else "none"),
+        "measured": question.link_name is None and link is not None,
+        "spread": None if link is None else link.spread,
+    }
+
+
+def _traffic(
+    evidence: Evidence, wire: list[dict[str, Any]], points: Sequence[dict[str, Any]], question: DevicesQuestion
+) -> list[dict[str, Any]]:
+    """Of an epoch at each number of devices that the data has a global batch for, in weak scaling."""
+    numbers = sorted({point["num_devices"] for point in points if point["scaling"] == "weak"})
+    size, samples = question.batch_size, question.num_samples or 0
+    return [
+        {"num_devices": num, **epoch_traffic(evidence.facts, wire, samples, size * num)}
+        for num in numbers
+        if size * num <= samples
+    ]
 
 
 def _messages(evidence: Evidence) -> list[dict[str, Any]]:

@@ -4,19 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from legroom.errors import UsageError
 from legroom.host import Host
 from legroom.host.target import check_cuda, choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, address_of
-from legroom.questions.base import (
-    START_SECONDS,
-    Foreseen,
-    check_word,
-    foreseen_probe,
-    typical_seconds,
-)
+from legroom.questions.base import START_SECONDS, Foreseen, check_word, foreseen_probe, typical_seconds
 from legroom.questions.devices.advice import advise
 from legroom.questions.devices.answer import DevicesAnswer, TableAnswer
 from legroom.questions.devices.known import find_known
@@ -73,10 +68,7 @@ def devices(
     scalings: list[Scaling] = [scaling] if scaling else ["weak"] if rule == "local-peak" else ["strong", "weak"]
     with open_session("devices", address, run) as session:
         description = session.describe(run.seed)
-        given = {"batch_size": batch_size, "precision": precision}
-        chosen = {name: value for name, value in given.items() if value is not None}
-        settings = asdict(Settings(**{**description.baseline, "seed": run.seed, **chosen}))
-        _refuse(description, settings["batch_size"])
+        settings = _settings(description, run.seed, batch_size=batch_size, precision=precision)
         question = DevicesQuestion(
             device=place,
             settings=settings,
@@ -96,11 +88,21 @@ def devices(
             num_samples=description.num_samples,
             **find_known(session.logbook),
         )
-        if rule == "local-peak":
-            question = local_peak(session, question)
+        question = local_peak(session, question) if rule == "local-peak" else question
         session.note(question)
         measure(session, question)
         return keep(session, advise(session.records, question))
+
+
+def _settings(
+    description: JobDescription, seed: int, *, batch_size: int | None, precision: str | None
+) -> dict[str, Any]:
+    """The job's own with what was named; a job that cannot be shared is refused."""
+    given = {"batch_size": batch_size, "precision": precision}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    settings = asdict(Settings(**{**description.baseline, "seed": seed, **chosen}))
+    _refuse(description, settings["batch_size"])
+    return settings
 
 
 def num_devices_here(host: Host, device: str) -> int:

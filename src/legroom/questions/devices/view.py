@@ -1,6 +1,6 @@
 """What more devices give, in a terminal and on the page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,30 +9,21 @@ from rich.table import Table as Grid
 
 from legroom.questions.base import Answer
 from legroom.questions.devices.answer import DevicesAnswer, TableAnswer
-from legroom.reports.figures import Axis, Column, Figure, Section, Series, Table, Unit
+from legroom.questions.devices.tables import more_tables, points_table, published_tables, wire_table
+from legroom.reports.figures import Axis, Figure, Section, Series, Table
 from legroom.reports.numbers import quantity
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 
 SHOWN = (1, 2, 4, 8, 16, 64, 256, 1024, 4096)
 """Numbers of devices that a terminal shows; the page and --json have all."""
-POINT_COLUMNS: tuple[tuple[str, str, Unit], ...] = (
-    ("devices", "num_devices", ""),
-    ("scaling", "scaling", ""),
-    ("batch each", "batch_size", ""),
-    ("step", "step_seconds", "seconds"),
-    ("exposed", "exposed_seconds", "seconds"),
-    ("speed-up", "speedup", ""),
-    ("efficiency", "efficiency", "share"),
-    ("epoch", "epoch_seconds", "seconds"),
-)
 
 
 def print_devices(console: Console, answer: DevicesAnswer | TableAnswer) -> None:
     """The recommendation, the points, the wire, and what they rest on."""
     if isinstance(answer, TableAnswer):
         print_title(console, answer, "published times")
-        for table in table_tables(answer):
+        for table in published_tables(answer):
             _print_table(console, table)
         print_remarks(console, answer)
         return
@@ -40,7 +31,7 @@ def print_devices(console: Console, answer: DevicesAnswer | TableAnswer) -> None
     print_rows(console, rows(answer))
     measured = {point["num_devices"] for point in answer.points if not point["predicted"]}
     shown = [point for point in answer.points if point["num_devices"] in {*SHOWN, *measured}]
-    for table in (_points(answer, shown), _wire(answer)):
+    for table in (points_table(answer, shown), wire_table(answer)):
         _print_table(console, _narrow(table))
     print_remarks(console, answer)
 
@@ -81,151 +72,31 @@ def rows(answer: DevicesAnswer) -> Iterable[Row]:
         best = max(each["bus_bytes_per_second"] for each in answer.messages)
         yield "bus", f"{best / 1e9:.3g} GB/s", "at best, 2(N-1)/N * bytes / seconds, 1e9 bytes a GB"
     stops = answer.stops_paying_at
-    yield (
-        "stops paying",
-        "beyond 4,096" if stops is None else f"at {stops:,}",
-        "twice the devices, under 1.3 times faster",
-    )
+    paying = "beyond 4,096" if stops is None else f"at {stops:,}"
+    yield "stops paying", paying, "twice the devices, under 1.3 times faster"
     if "bucket_cap_mb" in because:
-        yield (
-            "bucket_cap_mb",
-            "torch's own" if answer.bucket_cap_mb is None else f"{answer.bucket_cap_mb:g}",
-            because["bucket_cap_mb"],
-        )
+        cap = "torch's own" if answer.bucket_cap_mb is None else f"{answer.bucket_cap_mb:g}"
+        yield "bucket_cap_mb", cap, because["bucket_cap_mb"]
     yield "broadcast_buffers", str(answer.broadcast_buffers), because["broadcast_buffers"]
     if answer.unequal:
-        uneven = answer.unequal
-        shares = ", ".join(f"{batch:.0f}" for batch in uneven["batches"])
-        yield (
-            "unequal devices",
-            f"{quantity(uneven['split_seconds'], 'seconds')} a step",
-            f"batches of {shares}; {quantity(uneven['even_seconds'], 'seconds')} with equal ones, as all wait for "
-            "device "
-            f"{uneven['straggler']}",
-        )
+        yield _unequal_row(answer.unequal)
 
 
-def _points(answer: DevicesAnswer, points: Sequence[dict[str, Any]]) -> Table:
-    columns = [*POINT_COLUMNS, *([("cost of an epoch", "epoch_cost", "")] if _has_cost(answer) else [])]
-    return Table(
-        name="devices-points",
-        title="Devices, measured and forecast",
-        columns=[*(Column(label=label, unit=unit) for label, _, unit in columns), Column(label="how")],  # type: ignore[arg-type]
-        rows=[
-            [*(_rounded(point.get(name)) for _, name, _ in columns), "forecast" if point["predicted"] else "measured"]
-            for point in points
-        ],
-        chosen=[
-            place
-            for place, point in enumerate(points)
-            if (point["num_devices"], point["scaling"]) == (answer.num_devices, answer.scaling)
-        ],
-    )
-
-
-def _rounded(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value == int(value) else value
-
-
-def _has_cost(answer: DevicesAnswer) -> bool:
-    return any(point["epoch_cost"] is not None for point in answer.points)
-
-
-def _wire(answer: DevicesAnswer) -> Table:
-    return Table(
-        name="devices-wire",
-        title="What crosses the wire in a step",
-        columns=[
-            Column(label="what"),
-            Column(label="bytes", unit="bytes"),
-            Column(label="messages"),
-            Column(label="sent by each device", unit="bytes"),
-            Column(label="when", sentences=True),
-        ],
-        rows=[
-            [row[name] for name in ("what", "num_bytes", "num_messages", "link_bytes", "when")] for row in answer.wire
-        ],
-    )
-
-
-def _plain(name: str, title: str, rows: Sequence[dict[str, Any]], columns: dict[str, tuple[str, Unit]]) -> Table:
-    """A table of some keys of the rows."""
-    return Table(
-        name=name,
-        title=title,
-        columns=[Column(label=label, unit=unit) for label, unit in columns.values()],
-        rows=[[_rounded(row[key]) for key in columns] for row in rows],
-    )
-
-
-def table_tables(answer: TableAnswer) -> list[Table]:
-    """Published times, as tables."""
-    first: dict[str, tuple[str, Unit]] = {"num_devices": ("devices", ""), "batch_size": ("batch each", "")}
-    return [
-        _plain(
-            "table-points",
-            "Weak scaling",
-            answer.points,
-            {**first, "step_seconds": ("step", "seconds"), "speedup": ("speed-up", ""),
-             "efficiency": ("efficiency", "share"), "exposed_seconds": ("exposed a step", "seconds"),
-             "difference_seconds": ("T_N - T_1/N an epoch", "seconds")},
-        ),
-        _plain(
-            "table-forecasts",
-            "Forecast from one and two devices, seconds of an epoch",
-            answer.forecasts,
-            {**first, "bandwidth_only_seconds": ("bandwidth alone", ""), "latency_only_seconds": ("latency alone", ""),
-             "seconds": ("published", ""), "inside": ("between", "")},
-        ),
-        _plain(
-            "table-communication",
-            "Communication, as published and recomputed",
-            answer.communication,
-            {**first, "published_seconds": ("published s", ""), "subtracts": ("subtracts T_1 of", ""),
-             "published_bandwidth": ("published", ""), "gb_per_second": ("GB/s", ""), "gib_per_second": ("GiB/s", "")},
-        ),
-    ]  # fmt: skip
+def _unequal_row(found: Mapping[str, Any]) -> Row:
+    shares = ", ".join(f"{batch:.0f}" for batch in found["batches"])
+    split, even = (quantity(found[name], "seconds") for name in ("split_seconds", "even_seconds"))
+    waiting = f"{even} with equal ones, as all wait for device {found['straggler']}"
+    return "unequal devices", f"{split} a step", f"batches of {shares}; {waiting}"
 
 
 def section(answer: DevicesAnswer, others: Sequence[DevicesAnswer] = ()) -> Section:
     """The section of the page."""
-    tables = [_points(answer, answer.points), _wire(answer)]
-    if answer.batches:
-        labels: dict[str, tuple[str, Unit]] = {
-            "num_devices": ("devices", ""),
-            "global_batch": ("global batch", ""),
-            "learning_rate": ("rate by LEGW", ""),
-            "warmup_epochs": ("warm-up epochs", ""),
-            "throughput_speedup": ("samples/s, times", ""),
-            "target_speedup": ("target sooner, times", ""),
-        }
-        tables.append(_plain("devices-batches", "The global batch in weak scaling", answer.batches, labels))
-    if answer.traffic:
-        labels = {
-            "num_devices": ("devices", ""),
-            "num_messages": ("updates of an epoch", ""),
-            "bytes_moved": ("data moved", "bytes"),
-            "operations_per_byte": ("operations a byte", ""),
-        }
-        tables.append(_plain("devices-traffic", "Traffic of an epoch, weak scaling", answer.traffic, labels))
-    if answer.splits:
-        labels = {
-            "name": ("split", ""),
-            "num_devices": ("devices", ""),
-            "step_seconds": ("step", "seconds"),
-            "data_parallel_seconds": ("data-parallel step", "seconds"),
-            "memory_bytes": ("memory of each", "bytes"),
-            "fits": ("fits", ""),
-        }
-        tables.append(
-            _plain("devices-splits", "The same global batch with the model cut, forecast", answer.splits, labels)
-        )
     return Section(
         title="What do more devices give?",
         summary=_summary(answer),
         facts=list(rows(answer)),
         figures=[_speedups(answer), *(_parts(answer, name) for name in _scalings(answer))],
-        tables=tables,
+        tables=[points_table(answer, answer.points), wire_table(answer), *more_tables(answer)],
     )
 
 

@@ -27,7 +27,13 @@ def argument(name, chance):
     match name:
         case "sizes" | "candidates":
             return rising(chance)
-        case "seconds":
+        case "numbers":
+            return [1, *sorted(chance.sample(range(2, 16), 4))]
+        case "extras":
+            return [chance.uniform(-0.1, 0.1) for _ in range(5)]
+        case "on_one_machine":
+            return chance.choice([0, 1])
+        case "seconds" | "slowdowns" | "values":
             return [chance.uniform(1e-4, 2) for _ in range(5)]
         case "factors":
             return factors(chance)

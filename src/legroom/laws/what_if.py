@@ -1,8 +1,12 @@
 """What a run would take under other circumstances: `time_to_target` put together from the factors of a plan.
 
     parts of a step = A * compute(B),  A * (pass(B, W) - compute(B)),  update,  exposed communication
-    exposed         = max(ring(last bucket), ring(gradients) - 2/3 * compute(B))
+    compute of N    = slowdown(N) * compute(B)
+    exposed         = max(ring(last bucket), ring(gradients) - 2/3 * compute(B)) + extra(N)
     load of N       = load(N * B, N * W): devices of one host share its cores
+
+slowdown(N) and extra(N) are what so many devices were seen to take longer than the law says: the largest number that
+was looked at and is not above N tells.
 
 The plan was measured at one size of an update, where it needs `num_steps` updates. At another size it needs S_min and
 B_crit's share of them; where B_crit is not known, at most as many updates or as many samples as there, whichever is
@@ -67,6 +71,14 @@ class Factors(TypedDict):
     latency: float
     bandwidth: float
     """Of the link between devices: seconds of a message, bytes a second each way."""
+    numbers: Sequence[float]
+    """Of devices that were looked at; they rise from 1 on."""
+    slowdowns: Sequence[float]
+    """Times a pass takes there what it takes on one device alone."""
+    extras: Sequence[float]
+    """Seconds of communication there beyond the law's."""
+    on_one_machine: float
+    """1 where devices are processes of one machine, whose hour is paid for once; else 0."""
     price_per_hour: float
     steps_spread: float
     seconds_spread: float
@@ -100,11 +112,24 @@ def exposed_seconds(
     return max(last, ring_seconds(parameter_bytes, num_devices, latency, bandwidth) - HIDING * compute)
 
 
+def at_number(num_devices: float, numbers: Sequence[float], values: Sequence[float]) -> float:
+    """The value of the largest number that is not above that of the devices.
+
+    >>> [at_number(num, [1, 2, 8], [1.0, 1.1, 1.5]) for num in (1, 2, 4, 16)]
+    [1.0, 1.1, 1.1, 1.5]
+    """
+    found = values[0]
+    for place in range(len(numbers)):
+        found = values[place] if numbers[place] <= num_devices else found
+    return found
+
+
 def step_parts(factors: Factors) -> list[float]:
     """Seconds of an update: compute, waiting for data, the update itself, communication."""
     batch = pass_batch(factors)
     num_devices = factors["num_devices"]
-    compute = compute_seconds(batch, factors["sizes"], factors["seconds"])
+    slowdown = at_number(num_devices, factors["numbers"], factors["slowdowns"])
+    compute = slowdown * compute_seconds(batch, factors["sizes"], factors["seconds"])
     load = load_seconds(
         batch * num_devices,
         factors["num_workers"] * num_devices,
@@ -118,7 +143,8 @@ def step_parts(factors: Factors) -> list[float]:
     exposed = exposed_seconds(
         compute, factors["parameter_bytes"], num_devices, factors["latency"], factors["bandwidth"]
     )
-    return [passes(factors) * compute, passes(factors) * waiting, factors["update"], exposed]
+    extra = at_number(num_devices, factors["numbers"], factors["extras"])
+    return [passes(factors) * compute, passes(factors) * waiting, factors["update"], max(0.0, exposed + extra)]
 
 
 def steps_range(factors: Factors) -> list[float]:
@@ -160,8 +186,9 @@ def most_in_memory(factors: Factors) -> float:
 
 
 def cost(factors: Factors) -> float:
-    """What the run costs on all devices."""
-    return money(seconds_range(factors)[1], factors["num_devices"], factors["price_per_hour"])
+    """What the run costs on all devices that are paid for."""
+    num_paid = 1 if factors["on_one_machine"] > 0 else factors["num_devices"]
+    return money(seconds_range(factors)[1], num_paid, factors["price_per_hour"])
 
 
 def at_batch(factors: Factors, batch_size: float) -> Factors:

@@ -7,10 +7,11 @@ import pytest
 
 from legroom import api
 from legroom.job import Settings
+from legroom.questions.devices.fake import FakeRing
 from legroom.questions.rate.fake import FakeLearner, FakeLearning
 from legroom.questions.rate.records import Grown
 from legroom.questions.train.fake import FakeRuns
-from legroom.testing import FakeLoaders, FakeMachine, FakeSteps, plant_host
+from legroom.testing import FakeLoaders, FakeMachine, FakeSteps, plant_gpu, plant_host
 from legroom.training.records import Evaluated, Trained
 
 LEARNER = FakeLearner(s_min=120, b_crit=200, best_rate=0.1, noise=0.0, diverges_above=1.0, rate_exponent=1.0)
@@ -27,13 +28,16 @@ def step_seconds(size):
 class LearnerRuns(FakeRuns):
     """Runs of the same learner that rates are sought with, at a constant rate."""
 
-    def __init__(self, learner, seconds):
+    def __init__(self, learner, seconds, ring):
         super().__init__()
-        self.learner, self.seconds = learner, seconds
+        self.learner, self.seconds, self.ring = learner, seconds, ring
 
     def train(self, request):
         size, rate = int(request.settings["batch_size"]), float(request.settings["learning_rate"])
         learner, step = replace(self.learner, seed=int(request.settings["seed"])), self.seconds(size)
+        if num := request.several.get("num_local"):
+            step = self.ring.contention * self.ring.compute(size) + self.ring.exposed(num, size)
+            size *= num
         most = request.num_steps or int(request.settings["num_epochs"]) * (NUM_SAMPLES // size)
         every, found, why = request.evaluate_steps or most, [], "finished"
         for done in range(1, most + 1):
@@ -79,26 +83,39 @@ class PacedLearning(FakeLearning):
         return found, seconds
 
 
-def plant(*, learner=LEARNER, own=OWN, seconds=step_seconds, utilisation=None, **memory):
+def plant_ring(**words):
+    """Devices of which each takes what `step_seconds` says, on a fast link."""
+    planted = {"fixed_seconds": 0.004, "sample_seconds": 0.0001 / 1.5, "gradient_bytes": (1_000_000,) * 4}
+    return FakeRing(**{**planted, "bandwidth": 1e10, **words})
+
+
+def plant(*, learner=LEARNER, own=OWN, seconds=step_seconds, utilisation=None, ring=None, **memory):
     """The machine: a loader that costs nothing, much memory, and the learner."""
+    ring = ring or plant_ring()
     return FakeMachine(
         PacedLearning(learner, seconds),
+        ring,
         steps=FakeSteps(seconds=seconds, utilisation=utilisation, bytes_per_sample=1e4),
         loaders=FakeLoaders(num_cores=4),
-        runs=LearnerRuns(learner, seconds),
+        runs=LearnerRuns(learner, seconds, ring),
         **{"bytes_per_sample": 1e4, "num_samples": NUM_SAMPLES, "baseline": own, **memory},
     )
 
 
-def ask(out, machine, *, resume=False, **words):
+def ask(out, machine, *, resume=False, num_gpus=0, **words):
     """A plan to a loss that the learner meets but for noise."""
-    run = api.Run(out=out, engine=machine, host=plant_host(), clock=machine.clock, resume=resume)
-    return api.plan("digits", device="cpu", run=run, **{"target": "loss=0.12", "budget": 3000.0, **words})
+    host = plant_host(num_cores=8, gpus=(plant_gpu(),) * num_gpus) if num_gpus else plant_host()
+    run = api.Run(out=out, engine=machine, host=host, clock=machine.clock, resume=resume)
+    words = {"target": "loss=0.12", "budget": 3000.0, "device": "cuda" if num_gpus else "cpu", **words}
+    return api.plan("digits", run=run, **words)
 
 
 @pytest.fixture(scope="session")
 def planted():
     """All of the above, for tests."""
     return SimpleNamespace(
-        **{name: globals()[name] for name in ("LEARNER", "OWN", "NUM_SAMPLES", "step_seconds", "plant", "ask")}
+        **{
+            name: globals()[name]
+            for name in ("LEARNER", "OWN", "NUM_SAMPLES", "step_seconds", "plant", "plant_ring", "ask")
+        }
     )

@@ -19,6 +19,7 @@ PLAN = {
     "warmup_steps": 5,
     "clip_norm": 1.0,
     "num_epochs": 1,
+    "num_devices": 1,
     "precision": "fp32",
     "seed": 3,
 }
@@ -28,6 +29,7 @@ VARIED = [
     {"schedule": "constant", "precision": "bf16"},
     {"schedule": "own", "warmup_steps": 0, "precision": "fp16"},
     {"schedule": "stable:cooldown=0.25,shape=sqrt"},
+    {"num_devices": 4, "num_workers": 2},
 ]
 
 
@@ -51,7 +53,17 @@ def test_the_schedule_is_that_of_legroom(schedule):
     assert [found["factor"](step) for step in range(21)] == pytest.approx([truth(step) for step in range(21)])
 
 
-def test_the_lines_for_pytorch_train_with_the_plans_batch_rate_passes_and_length():
+@pytest.fixture(params=[1, 2])
+def lines(request, monkeypatch):
+    """Those for PyTorch on one device, and on several, of which one process alone is started."""
+    for name, value in (("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "0"), ("RANK", "0"), ("WORLD_SIZE", "1")):
+        monkeypatch.setenv(name, value)
+    yield code_of({**PLAN, "num_devices": request.param}, 20, 5)["pytorch"]
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def test_the_lines_for_pytorch_train_with_the_plans_batch_rate_passes_and_length(lines):
     seen, rates = [], []
 
     def make_optimizer(model, rate):
@@ -69,10 +81,22 @@ def test_the_lines_for_pytorch_train_with_the_plans_batch_rate_passes_and_length
         "make_optimizer": make_optimizer,
         "compute_loss": compute_loss,
     }
-    exec(code_of(PLAN, 20, 5)["pytorch"], words)
+    exec(lines, words)
     assert rates == [0.25]
     assert seen == [4] * 40
     assert words["optimizer"].param_groups[0]["lr"] == 0.0
+
+
+def test_every_library_is_told_of_several_devices():
+    made = code_of({**PLAN, "num_devices": 4}, 20, 5)
+    for name, words in (
+        ("pytorch", "torchrun --nproc-per-node 4"),
+        ("lightning", 'devices=4, strategy="ddp"'),
+        ("transformers", "torchrun --nproc-per-node 4"),
+        ("accelerate", "accelerate launch --num_processes 4"),
+    ):
+        assert words in made[name]
+        assert words not in code_of(PLAN, 20, 5)[name]
 
 
 def test_transformers_takes_the_arguments(tmp_path, monkeypatch):

@@ -34,21 +34,21 @@ def deadly(machine, num_left):
     return machine
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_plan_killed_ten_times_repeats_nothing_and_is_the_same(planted, tmp_path, seed):
+@pytest.mark.parametrize(("seed", "devices"), [(0, "1"), (1, "1"), (2, "all")])
+def test_a_plan_killed_ten_times_repeats_nothing_and_is_the_same(planted, tmp_path, seed, devices):
     rng, killed = random.Random(seed), planted.plant()
-    whole = planted.ask(tmp_path / "whole", killed)
+    whole = planted.ask(tmp_path / "whole", killed, devices=devices)
     asked = []
     for _ in range(10):
         machine = deadly(planted.plant(), rng.randint(0, max(1, len(killed.asked) // 8)))
         try:
-            planted.ask(tmp_path / "killed", machine, resume=True)
+            planted.ask(tmp_path / "killed", machine, resume=True, devices=devices)
         except Killed:
             asked += machine.asked
             continue
         asked += machine.asked
     machine = planted.plant()
-    answer = planted.ask(tmp_path / "killed", machine, resume=True)
+    answer = planted.ask(tmp_path / "killed", machine, resume=True, devices=devices)
     asked += machine.asked
     assert len(asked) == len({repr(request) for request in asked}), "something was measured again"
     expected, found = plan_of(whole), plan_of(answer)

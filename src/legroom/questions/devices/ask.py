@@ -61,8 +61,7 @@ def devices(
     place = choose_target(run.host, device).device
     num_here = num_devices_here(run.host, place)
     _check_numbers(batch_size=batch_size, most=most, measured=measured, num_here=num_here, speeds=speeds, price=price)
-    if link is not None:
-        read_link(link)
+    check_link(link)
     if precision is not None:
         check_word("precision", precision, PRECISIONS)
     scalings: list[Scaling] = [scaling] if scaling else ["weak"] if rule == "local-peak" else ["strong", "weak"]
@@ -103,6 +102,12 @@ def _settings(
     settings = asdict(Settings(**{**description.baseline, "seed": seed, **chosen}))
     _refuse(description, settings["batch_size"])
     return settings
+
+
+def check_link(link: str | None) -> None:
+    """Refuse a link that there is not."""
+    if link is not None:
+        read_link(link)
 
 
 def num_devices_here(host: Host, device: str) -> int:

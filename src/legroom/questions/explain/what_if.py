@@ -1,5 +1,6 @@
 """What other batch sizes would take, by the factors that a plan was made of."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from legroom.laws.time_to_target import (
     steps_to_target,
     update_size,
 )
+from legroom.laws.what_if import at_number, exposed_seconds
 
 OCTAVES = (-2, -1, 0, 1, 2)
 """Around the batch that was chosen."""
@@ -42,13 +44,28 @@ def _row(factors: Mapping[str, Any], batch_size: int) -> dict[str, Any]:
     learning = (factors["least_steps"], factors["critical_batch_size"])
     num_steps = steps_to_target(size, *learning)
     share = num_steps * size / (steps_to_target(own, *learning) * own)  # looked at as often in samples
-    compute = compute_seconds(batch_size, factors["sizes"], factors["seconds"])
+    slowdown, exposed = _together(factors)
+    compute = slowdown * compute_seconds(batch_size, factors["sizes"], factors["seconds"])
     one_pass = pass_seconds(compute, _load(factors, batch_size), factors.get("num_workers") or 0)
-    step = step_seconds(factors.get("num_passes") or 1, one_pass, factors["update"], 0.0)
+    step = step_seconds(factors.get("num_passes") or 1, one_pass, factors["update"], exposed)
     seconds = seconds_to_target(num_steps, step, max(1.0, share * factors["num_evaluations"]), factors["evaluation"])
     return {"batch_size": batch_size, "num_steps": num_steps, "step_seconds": step, "seconds": seconds}
 
 
+def _together(factors: Mapping[str, Any]) -> tuple[float, float]:
+    """How many times as long a pass takes on several devices, and the seconds in which they wait for one another."""
+    num, numbers = factors.get("num_devices") or 1, factors.get("numbers")
+    if num == 1 or not numbers:
+        return 1.0, 0.0
+    slowdown, extra = (at_number(num, numbers, factors[name]) for name in ("slowdowns", "extras"))
+    compute = slowdown * compute_seconds(factors["batch_size"], factors["sizes"], factors["seconds"])
+    link = (factors.get("latency") or 0.0, factors.get("bandwidth") or math.inf)
+    return slowdown, max(0.0, exposed_seconds(compute, factors["parameter_bytes"], num, *link) + extra)
+
+
 def _load(factors: Mapping[str, Any], batch_size: int) -> float:
-    names = ("inline_seconds", "worker_seconds", "contention", "coherence", "core_seconds")
-    return load_seconds(batch_size, factors.get("num_workers") or 0, *(factors.get(name) or 0.0 for name in names))
+    """Devices of one host share its cores."""
+    num, workers = factors.get("num_devices") or 1, factors.get("num_workers") or 0
+    names = ("worker_seconds", "contention", "coherence", "core_seconds")
+    rest = (factors.get(name) or 0.0 for name in names)
+    return load_seconds(num * batch_size, num * workers, (factors.get("inline_seconds") or 0.0) / num, *rest)

@@ -11,6 +11,7 @@ from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import limit_of, rate_note, recommend_batch
 from legroom.questions.plan.code import code_of
+from legroom.questions.plan.device_words import device_notes
 from legroom.questions.plan.forecast import Forecast, cost_in_money, factors_of, forecast_of
 from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
 from legroom.questions.plan.records import PlanQuestion
@@ -113,7 +114,7 @@ def _forecast_words(question: PlanQuestion, forecast: Forecast | None, adopted: 
         words |= {
             "predicted_seconds": chosen.seconds,
             "predicted_range": adopted.range,
-            "predicted_cost": cost_in_money(question, chosen.seconds, chosen.num_devices),
+            "predicted_cost": cost_in_money(question, chosen.seconds, chosen.num_paid),
             "num_steps": adopted.length,
         }
     elif baseline.seconds is not None:
@@ -131,15 +132,17 @@ def _notes(question: PlanQuestion, forecast: Forecast | None, baseline: Settings
         return [] if question.is_judged else rate_note(baseline, settings)
     if not forecast.is_better:
         low, high = (format_seconds(seconds) for seconds in forecast.range)
-        size, rate = forecast.chosen.batch_size, forecast.learned.rate(forecast.chosen.size)
+        chosen, rate = forecast.chosen, forecast.learned.rate(forecast.chosen.size)
+        on = f" on {chosen.num_devices:,} devices" if chosen.num_devices > 1 else ""
         return [
-            f"Batches of {size:,} at a rate of {rate:.3g} should take {low} to {high}, which is not surely less than "
-            "the job's own settings take; they stay"
+            f"Batches of {chosen.batch_size:,}{on} at a rate of {rate:.3g} should take {low} to {high}, which is not "
+            "surely less than the job's own settings take; they stay"
         ]
-    target = question.target or {}
+    target, notes = question.target or {}, device_notes(question, baseline, forecast)
     if target.get("from") == "forecast":
-        return ["The target is a forecast of what the job's own settings reach, from the beginning of their run"]
-    return []
+        told = "The target is a forecast of what the job's own settings reach, from the beginning of their run"
+        return [told, *notes]
+    return notes
 
 
 def _recommend_evaluation(memory: MemoryAnswer) -> list[Recommendation]:
@@ -162,5 +165,6 @@ def _recommend_allocator(memory: MemoryAnswer) -> list[Recommendation]:
 def _keep(name: str, value: Any, question: PlanQuestion) -> Recommendation:
     because = "the job's own"
     if name == "num_devices" and question.baseline["num_devices"] != 1:
-        because = f"legroom trains on one device so far; the job's own is {question.baseline['num_devices']}"
+        own = question.baseline["num_devices"]
+        because = f"one device, unless --devices names more; the job's own is {own}"
     return Recommendation(name=name, value=value, range=None, because=because)

@@ -12,6 +12,7 @@ from legroom.job import Settings
 from legroom.job_address import AnyJob, JobAddress, address_of, out_folder
 from legroom.plan_file import Plan, write_plan
 from legroom.questions.base import Foreseen, ForeseenProbe, check_word, read_target
+from legroom.questions.devices.ask import check_link, num_devices_here
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.ask import ask_memory, memory_question, open_memory_session
 from legroom.questions.memory.ask import foresee as foresee_memory
@@ -19,7 +20,9 @@ from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.plan.advice import advise
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import limit_of, needs_passes, worth_proving
+from legroom.questions.plan.choice import Candidate
 from legroom.questions.plan.code import NAMES
+from legroom.questions.plan.groups import read_numbers
 from legroom.questions.plan.known import Circumstances, find_memory
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.search import Search, ask_others
@@ -36,6 +39,8 @@ FORESEEN = (
 )
 """What is asked before memory, and its seconds on two cores; jobs whose own run takes minutes take longer."""
 
+FORESEEN_DEVICES = ("devices: steps of one device, then of 2, 4, 8 ... together", (5.0, 60.0))
+
 
 def plan(
     job: AnyJob = "digits",
@@ -46,6 +51,8 @@ def plan(
     target: str = "same",
     budget: float = 300.0,
     price: float | None = None,
+    devices: str = "1",
+    link: str | None = None,
     batch_size: int | None = None,
     memory: int | str | None = None,
     card: str | None = None,
@@ -58,6 +65,8 @@ def plan(
     goal: "fastest", "cheapest" (needs no price on one device), or "frugal": the least energy.
     target: "score=0.97", "loss=1.5", or "same" for what the job's own settings reach.
     budget: seconds that the plan may take. price: of the device's hour. batch_size: leaves the rest to be found.
+    devices: how many may be taken, as "4", "1,2,4" or "all" that are here; more than those are forecast.
+    link: between devices that are not here, as of `devices`.
     code: prints the plan as lines for "pytorch", "lightning", "transformers" or "accelerate"; the answer has all.
     """
     run = run or Run()
@@ -66,6 +75,8 @@ def plan(
     if code is not None:
         check_word("library", code, NAMES)
     place = choose_target(run.host, device, memory, card)
+    num_here = num_devices_here(run.host, place.device) if place.is_here else 1
+    numbers = _numbers(devices, link, place, num_here)
     run = replace(run, together=run.together or uuid.uuid4().hex[:12])
     about = Circumstances(
         folder=out_folder(address, run.out),
@@ -82,16 +93,21 @@ def plan(
         goal=goal,
         price_per_hour=price,
         batch_size=batch_size,
+        numbers=numbers,
+        num_devices_here=num_here,
         num_cores=run.host.limits.num_cores,
         code=code or "",
     )
-    chosen: int | None = None
+    way: Candidate | None = None
     if place.is_here:
-        question, chosen = ask_others(Search(job, options, run, about, question, budget), most)
+        question, way = ask_others(Search(job, options, run, about, question, budget, link), most)
     started = run.clock()
     with open_memory_session("plan", address, run, place) as session:
-        asked = replace(memory_question(session, place, precision, run.seed), up_to_data=True)
+        # Gradients that travel lie in buckets beside the model, on each GPU.
+        together = way.num_devices if way and place.device == "cuda" else 1
+        asked = memory_question(session, place, precision, run.seed, num_devices=together)
         session.progress("memory", 0.88)
+        chosen, asked = way.batch_size if way else None, replace(asked, up_to_data=True)
         question = _with_memory(session, asked, about, _with_job(session, question), chosen, proved)
         if session.records.seconds():
             question = replace(question, spent={**question.spent, "memory": run.clock() - started})
@@ -108,12 +124,18 @@ def foresee(
     device: str = "auto",
     memory: int | str | None = None,
     card: str | None = None,
+    devices: str = "1",
+    link: str | None = None,
     run: Run | None = None,
 ) -> Foreseen:
     """Which probes would `plan` run, and how long should they take? Runs none."""
     foreseen = foresee_memory(job, options=options, device=device, memory=memory, card=card, run=run)
-    is_here = choose_target((run or Run()).host, device, memory, card).is_here
-    others = [ForeseenProbe(what=what, num_probes=(1, 1), seconds=seconds) for what, seconds in FORESEEN]
+    run = run or Run()
+    place = choose_target(run.host, device, memory, card)
+    is_here, words = place.is_here, list(FORESEEN)
+    if max(_numbers(devices, link, place, num_devices_here(run.host, place.device))) > 1:
+        words.insert(2, FORESEEN_DEVICES)
+    others = [ForeseenProbe(what=what, num_probes=(1, 1), seconds=seconds) for what, seconds in words]
     note = "Answers in the folder that still hold take the place of asking again"
     first, *rest = foreseen.probes
     return replace(foreseen, probes=[first, *(others if is_here else []), *rest], notes=[*foreseen.notes, note])
@@ -133,6 +155,18 @@ def _check_words(
         raise UsageError(f"--batch-size is {batch_size}; it must be at least 1")
     if precision is not None:
         check_word("precision", precision, PRECISIONS)
+
+
+def _numbers(text: str, link: str | None, place: Target, num_here: int) -> list[int]:
+    check_link(link)
+    if text.strip() != "1" and not place.is_here:
+        raise UsageError(
+            "--devices is about devices of which one is here to be measured; leave it out beside a card that is not"
+        )
+    numbers = read_numbers(text, num_here, link)
+    if link is not None and max(numbers) == 1:
+        raise UsageError("--link is between several devices. Say how many with --devices, as --devices 1,8")
+    return numbers
 
 
 def _prove(address: JobAddress, run: Run, place: Target, about: Circumstances) -> MemoryAnswer:
@@ -165,7 +199,8 @@ def _with_memory(
 ) -> PlanQuestion:
     """The question with an answer to memory, proved as far as a batch could be run."""
     own_step, baseline = session.records.description().own_step, Settings(**question.baseline)
-    known, notes = (proved, ()) if proved or not asked.is_here else find_memory(about, asked)
+    holds = proved is None or proved.num_devices == asked.num_devices
+    known, notes = (proved, ()) if (proved and holds) or not asked.is_here else find_memory(about, asked)
     worth = worth_proving(baseline.batch_size, question.speed)
     asked = replace(asked, most=max(chosen, baseline.batch_size) if chosen else worth.most)
     memory = known or ask_memory(session, asked)

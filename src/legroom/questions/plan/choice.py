@@ -8,6 +8,7 @@ from legroom.laws.steps import best_rate, rate_exponent
 from legroom.laws.time_to_target import energy_joules, joined_spread, money, seconds_to_target, steps_to_target
 from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import Pace, joined, pace_of
+from legroom.questions.plan.groups import group_of, numbers_of
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.speed.answer import SpeedAnswer
@@ -103,11 +104,20 @@ class Candidate:
     evaluation: float
     num_passes: int = 1
     num_devices: int = 1
+    on_one_machine: bool = False
+    """Whether devices are processes that share one machine, whose hour is paid for once."""
+    energy_factor: float = 1.0
+    """Times the energy that a sample takes at this batch on one device alone."""
 
     @property
     def size(self) -> int:
         """Samples of an update."""
         return self.batch_size * self.num_passes * self.num_devices
+
+    @property
+    def num_paid(self) -> int:
+        """Devices whose hours are paid for."""
+        return 1 if self.on_one_machine else self.num_devices
 
     @property
     def seconds(self) -> float:
@@ -127,8 +137,8 @@ def cost_of(goal: str, price_per_hour: float | None, effort: Callable[[int], flo
     if goal == "fastest":
         return lambda one: one.seconds
     if goal == "frugal" and effort is not None:
-        return lambda one: energy_joules(one.num_steps * one.size, effort(one.batch_size))
-    return lambda one: money(one.seconds, one.num_devices, price_per_hour or 1.0)
+        return lambda one: one.energy_factor * energy_joules(one.num_steps * one.size, effort(one.batch_size))
+    return lambda one: money(one.seconds, one.num_paid, price_per_hour or 1.0)
 
 
 def cheapest(candidates: Iterable[Candidate], cost: Cost, measured: Sequence[int]) -> Candidate:
@@ -176,7 +186,12 @@ def choose(question: PlanQuestion, most: int | None = None) -> Candidate | None:
     pace, learned = pace_of(question), Learned.of(question)
     if pace is None or not learned.rates:
         return None
-    found = [one for size in sizes_of(question, learned, most) if (one := candidate(question, pace, learned, size))]
+    found = [
+        one
+        for num in numbers_of(question)
+        for size in sizes_of(question, learned, most, num)
+        if (one := candidate(question, pace, learned, size, num))
+    ]
     return cheapest(found, question_cost(question), list(learned.rates)) if found else None
 
 
@@ -186,39 +201,58 @@ def question_cost(question: PlanQuestion) -> Cost:
     return cost_of(question.goal, question.price_per_hour, effort)
 
 
-def sizes_of(question: PlanQuestion, learned: Learned, most: int | None) -> list[int]:
-    """Batches that may be run: those measured, and powers of two that the data and the timings allow."""
+def sizes_of(question: PlanQuestion, learned: Learned, most: int | None, num_devices: int = 1) -> list[int]:
+    """Updates that may be made: those measured, and powers of two that the data and the timings allow."""
     if question.batch_size is not None:
-        return [question.batch_size]
+        return [num_devices * question.batch_size]
     assert question.speed is not None
-    timed = [int(point["batch_size"]) for point in question.speed.points]
+    timed = [num_devices * int(point["batch_size"]) for point in question.speed.points]
     powers = [1 << power for power in range(max(timed).bit_length()) if min(timed) <= 1 << power <= max(timed)]
     learns = max(question.own_size, question.num_samples // FEWEST_UPDATES) if question.num_samples else max(timed)
-    limit = min(learns, most or learns)
+    limit = min(learns, num_devices * most if most else learns)
     least, largest = min(learned.rates) / SMALLER, min(limit, LARGER * max(learned.rates))
     return sorted(
         {size for size in {*powers, *timed, question.own_size} if least <= size <= largest} | {*learned.rates}
     )
 
 
-def candidate(question: PlanQuestion, pace: Pace, learned: Learned, size: int) -> Candidate | None:
-    """An update of that many samples on one device, in one pass where that was timed; None where nothing tells how
-    many it needs."""
-    num_steps = learned.steps(size)
-    if num_steps is None:
+def candidate(
+    question: PlanQuestion, pace: Pace, learned: Learned, size: int, num_devices: int = 1
+) -> Candidate | None:
+    """An update of that many samples, in one pass on each device where that was timed; None where nothing tells how
+    many it needs, or what so many devices take."""
+    num_steps, share = learned.steps(size), size // num_devices
+    if num_steps is None or size % num_devices:
         return None
-    num_passes = math.ceil(size / max(pace.sizes))
-    batch, run = math.ceil(size / num_passes), middle_run(question.runs)
+    num_passes = math.ceil(share / max(pace.sizes))
+    batch, run = math.ceil(share / num_passes), middle_run(question.runs)
     num_workers = workers_at(question, batch)
     at, _ = joined(question, pace, batch, num_workers)
+    alone = step = at.step(batch, num_workers, num_passes)
+    if num_devices > 1:
+        group = group_of(question, num_devices)
+        if group is None or not group.covers(batch):
+            return None
+        each = at.on(num_devices, group.slowdown(batch))
+        step = each.step(batch, num_workers, num_passes, group.waits(batch))
+    # A GPU that waits draws its power too; of a CPU each process has one core, and one alone had them all.
+    cores = 1 / question.num_cores if on_one_machine(question) else 1.0
     return Candidate(
+        num_devices=num_devices,
+        on_one_machine=on_one_machine(question),
+        energy_factor=cores * step / alone if num_devices > 1 else 1.0,
         batch_size=batch,
         num_passes=num_passes,
         num_steps=num_steps,
-        step_seconds=at.step(batch, num_workers, num_passes),
+        step_seconds=step,
         num_evaluations=evaluations_of(question, num_steps, size),
         evaluation=run.evaluation_seconds if run else 0.0,
     )
+
+
+def on_one_machine(question: PlanQuestion) -> bool:
+    """Whether the devices in question are processes that share one machine."""
+    return question.devices is not None and question.devices.device == "cpu"
 
 
 def workers_at(question: PlanQuestion, size: int) -> int:

@@ -39,10 +39,27 @@ def _schedule(words: Mapping[str, Any]) -> str:
     )
 
 
-def _loader(words: Mapping[str, Any]) -> str:
+def _start(words: Mapping[str, Any], command: str = "torchrun --nproc-per-node") -> str:
+    """How to start so many processes; nothing where there is one."""
+    num = words["num_devices"]
+    return f"# start with: {command} {num} this_file.py\n" if num > 1 else ""
+
+
+def _shared(words: Mapping[str, Any]) -> str:
+    """What lets several processes share each update."""
+    if words["num_devices"] == 1:
+        return "batches = itertools.chain.from_iterable(itertools.repeat(loader))\n"
+    return (
+        "\n\ndef passes_over(loader):\n    for epoch in itertools.count():\n"
+        "        loader.sampler.set_epoch(epoch)  # else all have one order\n        yield from loader\n\n\n"
+        "batches = passes_over(loader)\n"
+    )
+
+
+def _loader(words: Mapping[str, Any], order: str = "shuffle=True") -> str:
     ahead = f", prefetch_factor={words['prefetch_factor']}, persistent_workers=True" if words["num_workers"] else ""
     return (
-        f"loader = DataLoader(dataset, batch_size={words['batch_size']}, shuffle=True, drop_last=True, "
+        f"loader = DataLoader(dataset, batch_size={words['batch_size']}, {order}, drop_last=True, "
         f"num_workers={words['num_workers']}{ahead})\n"
     )
 
@@ -57,14 +74,23 @@ def _pytorch(words: Mapping[str, Any]) -> str:
     clips = f"    torch.nn.utils.clip_grad_norm_(model.parameters(), {clip})\n" if clip else ""
     cast = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}.get(words["precision"])
     inside = f"with torch.autocast(next(model.parameters()).device.type, {cast}):" if cast else "if True:"
+    several = words["num_devices"] > 1
+    order = "sampler=DistributedSampler(dataset, drop_last=True)" if several else "shuffle=True"
+    wrap = (
+        "torch.distributed.init_process_group()  # and torch.cuda.set_device(local rank) before the model is built\n"
+        "model = torch.nn.parallel.DistributedDataParallel(model)\n"
+    )
     return (
-        "import itertools\n\nimport torch\nfrom torch.utils.data import DataLoader\n\n"
+        _start(words)
+        + "import itertools\n\nimport torch\nfrom torch.utils.data import DataLoader"
+        + (", DistributedSampler\n\n" if several else "\n\n")
         + _schedule(words)
         + "\n"
-        + _loader(words)
+        + (wrap if several else "")
+        + _loader(words, order)
         + f"optimizer = make_optimizer(model, {words['learning_rate']!r})\n"
         + "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
-        + "batches = itertools.chain.from_iterable(itertools.repeat(loader))\n"
+        + _shared(words)
         + f"for step in range({_length(words)}):\n"
         + f"    for batch in itertools.islice(batches, {passes}):\n"
         + f"        {inside}\n            loss = compute_loss(model, batch){share}\n"
@@ -75,6 +101,7 @@ def _pytorch(words: Mapping[str, Any]) -> str:
 
 
 def _lightning(words: Mapping[str, Any]) -> str:
+    devices = f'devices={words["num_devices"]}, strategy="ddp", ' if words["num_devices"] > 1 else ""
     length = f"max_steps={words['num_steps']}" if words["num_steps"] else f"max_epochs={words['num_epochs']}"
     return (
         "import lightning\nimport torch\nfrom torch.utils.data import DataLoader\n\n"
@@ -84,7 +111,7 @@ def _lightning(words: Mapping[str, Any]) -> str:
         "    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
         '    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}\n\n\n'
         + _loader(words)
-        + f"trainer = lightning.Trainer({length}, accumulate_grad_batches={words['accumulation_steps']}, "
+        + f"trainer = lightning.Trainer({length}, {devices}accumulate_grad_batches={words['accumulation_steps']}, "
         f"precision={PRECISIONS['lightning'][words['precision']]!r}, gradient_clip_val={words['clip_norm']})\n"
     )
 
@@ -100,7 +127,7 @@ def _transformers(words: Mapping[str, Any]) -> str:
         schedule = f"# your own schedule, {words['schedule']!r}, stays"
     ahead = f"\n    dataloader_prefetch_factor={words['prefetch_factor']}," if words["num_workers"] else ""
     return (
-        "from transformers import TrainingArguments\n\n"
+        _start(words) + "from transformers import TrainingArguments\n\n"
         "arguments = TrainingArguments(\n"
         f'    output_dir="out",\n    {length},\n'
         f"    per_device_train_batch_size={words['batch_size']},\n"
@@ -121,9 +148,19 @@ def _accelerate(words: Mapping[str, Any]) -> str:
         else ""
     )
     precision = PRECISIONS["accelerate"][words["precision"]]
-    passes = words["accumulation_steps"]
+    passes, several = words["accumulation_steps"], words["num_devices"] > 1
+    # A scheduler that was prepared steps once for each process: with several, it is kept out.
+    kept, steps = (
+        ("", "        if accelerator.sync_gradients:\n            scheduler.step()\n")
+        if several
+        else (
+            ", scheduler",
+            "        scheduler.step()\n",
+        )
+    )
     return (
-        "import itertools\n\nimport torch\nfrom accelerate import Accelerator\n"
+        _start(words, "accelerate launch --num_processes")
+        + "import itertools\n\nimport torch\nfrom accelerate import Accelerator\n"
         "from torch.utils.data import DataLoader\n\n"
         + _schedule(words)
         + "\n"
@@ -131,11 +168,11 @@ def _accelerate(words: Mapping[str, Any]) -> str:
         + _loader(words)
         + f"optimizer = make_optimizer(model, {words['learning_rate']!r})\n"
         + "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
-        + "model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)\n"
+        + f"model, optimizer, loader{kept} = accelerator.prepare(model, optimizer, loader{kept})\n"
         + "batches = itertools.chain.from_iterable(itertools.repeat(loader))\n"
         + f"for batch in itertools.islice(batches, {passes} * {_length(words)}):\n"
         + "    with accelerator.accumulate(model):\n"
         + "        accelerator.backward(compute_loss(model, batch))\n"
         + clips
-        + "        optimizer.step()\n        scheduler.step()\n        optimizer.zero_grad()\n"
+        + f"        optimizer.step()\n{steps}        optimizer.zero_grad()\n"
     )

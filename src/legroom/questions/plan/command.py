@@ -18,6 +18,13 @@ def words(
     price: Annotated[
         str | None, typer.Option(metavar="PRICE", help="Of the device's hour, such as 2.5/h: tells what the run costs.")
     ] = None,
+    devices: Annotated[
+        str, typer.Option(metavar="N|N,N|all", help="Devices to choose among: 4; 1,2,4; or all that are here.")
+    ] = "1",
+    link: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Between devices that are not here: 10GbE, nvlink, ... or 25Gb/s,20us."),
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Samples of a pass; the rest is found for it. (default: found too)")
     ] = None,
@@ -34,6 +41,8 @@ def words(
     return {
         **named,
         "price": None if price is None else parse_price(price),
+        "devices": devices,
+        "link": link,
         "code": code,
         "memory": memory,
         "card": card,

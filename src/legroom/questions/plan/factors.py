@@ -38,13 +38,15 @@ class Pace:
     core_seconds: float = 0.0
     """Of loading one sample; see laws/time_to_target.load_seconds."""
     update: float = 0.0
+    num_devices: int = 1
+    """That share the cores of one host, each with so many workers."""
 
     def pass_seconds(self, batch_size: float, num_workers: int) -> float:
         """Of a pass with its batch."""
         load = load_seconds(
-            batch_size,
-            num_workers,
-            self.inline_seconds,
+            batch_size * self.num_devices,
+            num_workers * self.num_devices,
+            self.inline_seconds / self.num_devices,
             self.worker_seconds,
             self.contention,
             self.coherence,
@@ -55,6 +57,10 @@ class Pace:
     def step(self, batch_size: float, num_workers: int, num_passes: int = 1, exposed: float = 0.0) -> float:
         """Of an update."""
         return step_seconds(num_passes, self.pass_seconds(batch_size, num_workers), self.update, exposed)
+
+    def on(self, num_devices: int, slowdown: float) -> "Pace":
+        """The same on each of several devices, where a pass takes so many times as long."""
+        return replace(self, num_devices=num_devices, seconds=[slowdown * seconds for seconds in self.seconds])
 
     def through(self, batch_size: int, num_workers: int, seconds: float) -> "Pace":
         """The same with the compute at that batch such that an update of one pass takes those seconds."""
@@ -67,15 +73,22 @@ class Pace:
 
 def pace_of(question: PlanQuestion) -> Pace | None:
     """The pace by all that was timed; None where nothing was."""
+    pace = timed_pace(question)
+    if pace is None:
+        return None
+    run = middle_run(question.runs)
+    pace = _with_loading(pace, question.loading, run)
+    return pace if run is None else calibrated(pace, run)
+
+
+def timed_pace(question: PlanQuestion) -> Pace | None:
+    """The pace of steps alone, as `speed` timed them."""
     if question.speed is None:
         return None
     points = sorted((float(point["batch_size"]), float(point["median_seconds"])) for point in question.speed.points)
-    run = middle_run(question.runs)
     # A larger batch takes no less: a look that took longer than one at a larger batch was disturbed.
     seconds = [min(later for _, later in points[place:]) for place in range(len(points))]
-    pace = Pace(sizes=[size for size, _ in points], seconds=seconds)
-    pace = _with_loading(pace, question.loading, run)
-    return pace if run is None else calibrated(pace, run)
+    return Pace(sizes=[size for size, _ in points], seconds=seconds)
 
 
 def _with_loading(pace: Pace, answers: Sequence[LoadingAnswer], run: OwnRun | None) -> Pace:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from legroom.laws.time_to_target import joined_spread, least_steps_from, money
+from legroom.laws.time_to_target import compute_seconds, joined_spread, least_steps_from, money
 from legroom.questions.plan.choice import (
     LEAST_SPREAD,
     Candidate,
@@ -14,12 +14,14 @@ from legroom.questions.plan.choice import (
     candidate,
     choose,
     evaluations_of,
+    on_one_machine,
     question_cost,
     sizes_of,
     workers_at,
 )
 from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import LEAST_DOUBT, Pace, joined, pace_of
+from legroom.questions.plan.groups import Group, group_factors, group_of
 from legroom.questions.plan.records import OwnRun, PlanQuestion
 from legroom.questions.plan.tried import as_tried, counted_steps, rehearsals_of, spread_of
 
@@ -78,19 +80,19 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
         return None
     learned, num_workers = Learned.of(question), workers_at(question, chosen.batch_size)
     pace, seconds_spread = joined(question, pace, chosen.batch_size, num_workers)
+    group = group_of(question, chosen.num_devices) if chosen.num_devices > 1 else None
+    if group is not None:
+        seconds_spread = joined_spread(seconds_spread, group.spread(chosen.batch_size))
     steps_spread, baseline = learned.spread(chosen.size), baseline_of(question)
     # Its updates are those of the slowest seed already: what may still make it later is the pace.
     length, doubt = math.ceil(chosen.num_steps), joined_spread(LEAST_SPREAD, seconds_spread)
-    runs = rehearsals_of(question, chosen.size)
+    runs = rehearsals_of(question, chosen)
     if runs:
         chosen, length, doubt = as_tried(question, chosen, runs), max(run.length for run in runs), CLEARLY
-        pace, seconds_spread = (
-            pace.through(chosen.batch_size, num_workers, chosen.step_seconds / chosen.num_passes),
-            LEAST_DOUBT,
-        )
+        pace, seconds_spread = _through(pace, group, chosen, num_workers), LEAST_DOUBT
         steps_spread = spread_of(counted_steps(runs))
     cost, own = question_cost(question), baseline.candidate
-    is_asked = own is None or question.batch_size is not None
+    is_asked = own is None or question.batch_size is not None or 1 not in question.numbers
     return Forecast(
         chosen=chosen,
         learned=learned,
@@ -104,6 +106,15 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
         is_better=is_asked or (own is not None and cost(chosen) * doubt < cost(own)),
         is_worth_trying=is_asked or (own is not None and cost(chosen) / steps_spread < cost(own)),
     )
+
+
+def _through(pace: Pace, group: Group | None, chosen: Candidate, num_workers: int) -> Pace:
+    """The pace of one device such that the way chosen takes its seconds."""
+    if group is None:
+        return pace.through(chosen.batch_size, num_workers, chosen.step_seconds / chosen.num_passes)
+    slowdown, computing = group.slowdown(chosen.batch_size), chosen.step_seconds - group.waits(chosen.batch_size)
+    each = pace.on(group.num_devices, slowdown)
+    return each.through(chosen.batch_size, num_workers, computing / chosen.num_passes).on(1, 1 / slowdown)
 
 
 def baseline_of(question: PlanQuestion) -> Baseline:
@@ -168,8 +179,9 @@ def _steps_to(value: float, steps: Sequence[float], values: Sequence[float], tar
 def as_good(question: PlanQuestion, found: Forecast) -> tuple[int, int]:
     """Batches that cost hardly more by the same factors."""
     cost = question_cost(question)
-    sizes = sizes_of(question, found.learned, None)
-    known = [one for size in sizes if (one := candidate(question, found.pace, found.learned, size))]
+    num = found.chosen.num_devices
+    sizes = sizes_of(question, found.learned, None, num)
+    known = [one for size in sizes if (one := candidate(question, found.pace, found.learned, size, num))]
     near = [one.batch_size for one in known if cost(one) <= NEAR_BEST * cost(found.chosen)]
     size = found.chosen.batch_size
     return min([size, *near]), max([size, *near])
@@ -179,6 +191,7 @@ def factors_of(question: PlanQuestion, found: Forecast) -> Mapping[str, Any]:
     """The numbers of laws/time_to_target, by the names of its arguments: with them the page computes as we do."""
     chosen, pace, memory = found.chosen, found.pace, question.memory
     critical = found.learned.critical
+    compute = compute_seconds(chosen.batch_size, pace.sizes, pace.seconds)
     target = question.target or {}
     return {
         "least_steps": least_steps_from(chosen.num_steps, chosen.size, critical or 0.0),
@@ -200,6 +213,8 @@ def factors_of(question: PlanQuestion, found: Forecast) -> Mapping[str, Any]:
         "batch_size": chosen.batch_size,
         "num_passes": chosen.num_passes,
         "num_devices": chosen.num_devices,
+        **group_factors(question, chosen.batch_size, compute),
+        "on_one_machine": int(on_one_machine(question)),
         "price_per_hour": question.price_per_hour,
         "steps_spread": found.steps_spread,
         "seconds_spread": found.seconds_spread,
@@ -209,7 +224,7 @@ def factors_of(question: PlanQuestion, found: Forecast) -> Mapping[str, Any]:
     }
 
 
-def cost_in_money(question: PlanQuestion, seconds: float, num_devices: int) -> float | None:
+def cost_in_money(question: PlanQuestion, seconds: float, num_paid: int) -> float | None:
     """By the price of an hour; None where none was named."""
     price = question.price_per_hour
-    return None if price is None or not math.isfinite(seconds) else money(seconds, num_devices, price)
+    return None if price is None or not math.isfinite(seconds) else money(seconds, num_paid, price)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from legroom.errors import UsageError
 from legroom.logbook import FILE_NAME, RunStarted, read_lines
 from legroom.questions.base import Answer, read_target
+from legroom.questions.devices.answer import DevicesAnswer
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.records import MemoryQuestion
@@ -16,6 +17,10 @@ from legroom.questions.speed.answer import SpeedAnswer
 
 if TYPE_CHECKING:
     from legroom.reports.saved_answers import SavedAnswer
+
+
+NEAR = 4.0
+"""Times the batch of a device: what was seen of several at one so near tells enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,15 @@ class KnownAnswers:
     def loading(self) -> list[LoadingAnswer]:
         """One for each batch size that was asked for."""
         return [answer for answer in self.answers if isinstance(answer, LoadingAnswer)]
+
+    def devices(self, batch_size: int, link: str | None, numbers: Sequence[int]) -> DevicesAnswer | None:
+        """What so many devices take near that batch, over the link here or the one named."""
+        for answer in self.answers:
+            if isinstance(answer, DevicesAnswer) and 1 / NEAR <= answer.batch_size / batch_size <= NEAR:
+                same_link = answer.link["measured"] if link is None else answer.link["name"] == link
+                if same_link and {1, *numbers} <= {one["num_devices"] for one in answer.points}:
+                    return answer
+        return None
 
     @property
     def rates(self) -> list[RateAnswer]:
@@ -99,6 +113,8 @@ def _is_about(answer: Answer, about: Circumstances) -> bool:
             if not _same_target(answer, about.target):
                 return False
             precision = str(answer.settings["precision"])
+        case DevicesAnswer(rule="legroom"):
+            precision = answer.precision
         case LoadingAnswer(num_devices=1, rule="legroom"):
             precision = str(answer.settings.get("precision"))
         case _:
@@ -115,7 +131,7 @@ def _same_target(answer: RateAnswer, target: str) -> bool:
 
 
 def _same_memory(answer: MemoryAnswer, question: MemoryQuestion) -> bool:
-    same = answer.verified and answer.num_devices == 1 and _same_budget(answer, question)
+    same = answer.verified and answer.num_devices == question.num_devices and _same_budget(answer, question)
     return same and (answer.device, answer.settings["precision"]) == (question.device, question.precision)
 
 

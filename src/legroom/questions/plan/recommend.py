@@ -11,6 +11,7 @@ from legroom.questions.base import Recommendation
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.plan.batch import limit_of
+from legroom.questions.plan.device_words import recommend_devices
 from legroom.questions.plan.forecast import Forecast, as_good
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.rate.answer import RateAnswer
@@ -21,7 +22,11 @@ LEARNED = ["grown"]
 
 def by_forecast(question: PlanQuestion, memory: MemoryAnswer, found: Forecast) -> list[Recommendation]:
     """The batch that costs least, the rate measured there or moved there, and the run's length."""
-    return [*_batch(question, memory, found), *learned_items(question, found, found.length)]
+    return [
+        *_batch(question, memory, found),
+        *recommend_devices(question, found),
+        *learned_items(question, found, found.length),
+    ]
 
 
 def learned_items(question: PlanQuestion, found: Forecast, num_steps: int) -> list[Recommendation]:
@@ -55,8 +60,11 @@ def _batch(question: PlanQuestion, memory: MemoryAnswer, found: Forecast) -> lis
         own = quantity(baseline.step_seconds, "seconds")
         because += f"; {baseline.batch_size:,} takes {math.ceil(baseline.num_steps):,} of {own}"
     fits = chosen.batch_size <= limit
-    size, passes = (chosen.batch_size, chosen.num_passes) if fits else split_batch(chosen.size, limit)
-    joined = "one pass an update" if passes == 1 else f"{chosen.size:,} at once do not fit; {passes} passes do"
+    share = chosen.size // chosen.num_devices
+    size, passes = (chosen.batch_size, chosen.num_passes) if fits else split_batch(share, limit)
+    joined = "one pass an update" if passes == 1 else f"{share:,} at once do not fit; {passes} passes do"
+    if chosen.num_devices > 1:
+        because = f"on each of {chosen.num_devices:,} devices, so that an update joins {chosen.size:,}; {because}"
     return [
         _item("batch_size", size, as_good(question, found) if passes == 1 else (1, size), because, evidence),
         _item("accumulation_steps", passes, None, joined, evidence),

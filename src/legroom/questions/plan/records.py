@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from legroom.errors import UsageError
+from legroom.questions.devices.answer import DevicesAnswer
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.rate.answer import RateAnswer
@@ -45,6 +46,7 @@ class Rehearsal:
 
     size: int
     """Samples of an update."""
+    num_devices: int = 1
     length: int
     """Updates that it was to make."""
     num_steps: int
@@ -84,6 +86,11 @@ class PlanQuestion:
     """Samples between two evaluations of a run that is compared; None: an epoch."""
     paces: Mapping[int, float] = field(default_factory=dict)
     """Seconds of an update while `rate` trained, by batch size."""
+    devices: DevicesAnswer | None = None
+    """What several devices take; None where one alone is asked for."""
+    numbers: Sequence[int] = (1,)
+    """Of devices, among which the plan chooses."""
+    num_devices_here: int = 1
     num_cores: int = 1
     goal: str = "fastest"
     price_per_hour: float | None = None

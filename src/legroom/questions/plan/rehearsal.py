@@ -4,6 +4,7 @@ A search meets the seeds it was made with at their luckiest. A run of the plan i
 does, tells what a fresh one takes, and whether that is less than the job's own settings take at all.
 """
 
+from dataclasses import asdict
 from typing import Any
 
 from legroom.questions.plan.forecast import Forecast, forecast_of
@@ -11,7 +12,7 @@ from legroom.questions.plan.recommend import learned_items
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
 from legroom.requests import JobDescription
 from legroom.session import Session
-from legroom.training.records import Train, Trained
+from legroom.training.records import Several, Train, Trained
 
 NUM_RUNS, MOST_RUNS, CHEAP_SECONDS = 3, 6, 3.0
 """How many runs; up to the most, while all together took no longer than so many seconds."""
@@ -27,6 +28,8 @@ def rehearse(session: Session, question: PlanQuestion, device: str, seed: int, l
     """Runs of what was chosen, as long as they last together no longer than the limit."""
     found, spent = forecast_of(question), 0.0
     if found is None or not found.is_worth_trying or limit < LONGER * found.chosen.seconds:
+        return []
+    if found.chosen.num_devices > question.num_devices_here:
         return []
     runs: list[Rehearsal] = []
     description, length = session.records.description(), found.length
@@ -53,9 +56,11 @@ def _request(
     items = {item.name: item.value for item in learned_items(question, found, length) if item.name in question.baseline}
     settings: dict[str, Any] = {**question.baseline, **items, "seed": seed}
     settings |= {"batch_size": chosen.batch_size, "accumulation_steps": chosen.num_passes}
+    settings["num_devices"] = chosen.num_devices
     every = None if question.looks_samples is None else max(1, round(question.looks_samples / chosen.size))
     aim = (target["name"], target["value"])
-    return Train(device=device, settings=settings, num_steps=length, target=aim, evaluate_steps=every)
+    several = asdict(Several(num_local=chosen.num_devices)) if chosen.num_devices > 1 else {}
+    return Train(device=device, settings=settings, num_steps=length, target=aim, evaluate_steps=every, several=several)
 
 
 def read_rehearsal(request: Train, result: Trained) -> Rehearsal | None:
@@ -65,7 +70,8 @@ def read_rehearsal(request: Train, result: Trained) -> Rehearsal | None:
     training = result.num_samples / result.samples_per_second
     settings, rest = request.settings, max(0.0, result.seconds - training)
     return Rehearsal(
-        size=int(settings["batch_size"]) * int(settings["accumulation_steps"]),
+        size=int(settings["batch_size"]) * int(settings["accumulation_steps"]) * int(settings["num_devices"]),
+        num_devices=int(settings["num_devices"]),
         length=request.num_steps or result.num_steps,
         num_steps=result.num_steps,
         is_there=result.stopped_because == "target",

@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from legroom.errors import NothingMeasured
+from legroom.errors import JobError, NothingMeasured
 from legroom.job_address import AnyJob, address_of
 from legroom.plan_use import samples_between_looks
 from legroom.questions.base import Answer
+from legroom.questions.devices.answer import DevicesAnswer
+from legroom.questions.devices.ask import devices
 from legroom.questions.loading.ask import loading
-from legroom.questions.plan.choice import choose, first_batch
+from legroom.questions.plan.choice import Candidate, choose, first_batch
 from legroom.questions.plan.evidence import Target, current_entries, middle_run, own_runs, paces
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.known import Circumstances, KnownAnswers, find_known
@@ -26,7 +28,8 @@ SHARES = {
     "speed": (0.0, 0.15),
     "rate": (0.15, 0.6),
     "baseline": (0.6, 0.65),
-    "rate again": (0.65, 0.75),
+    "devices": (0.65, 0.67),
+    "rate again": (0.67, 0.75),
     "loading": (0.75, 0.83),
     "rehearsal": (0.83, 0.87),
 }
@@ -46,6 +49,8 @@ LITTLE = 0.03
 LEAST_RATE_SECONDS = 5.0
 TRIED_SHARE, TRIED_OWN_SHARE, LONG = 0.2, 0.1, 120.0
 """Of the budget, that trying the plan out may take; of the job's own run, where that is longer than so many seconds."""
+MEASURED_FOR_LINK = 2
+"""Devices that are run together where more than are here are asked for: two tell the link."""
 
 
 class Search:
@@ -59,9 +64,10 @@ class Search:
         about: Circumstances,
         question: PlanQuestion,
         budget: float,
+        link: str | None = None,
     ) -> None:
         self.job, self.address, self.run, self.about = job, address_of(job, options), run, about
-        self.question, self.budget = question, budget
+        self.question, self.budget, self.link = question, budget, link
         self.known: KnownAnswers = find_known(about)
         self.words: dict[str, Any] = {"options": options, "device": about.device, "precision": about.precision}
 
@@ -96,8 +102,8 @@ class Search:
         return open_session("plan", self.address, self.run)
 
 
-def ask_others(search: Search, most: int | None) -> tuple[PlanQuestion, int | None]:
-    """All but memory, and the batch that is to be run; None where nothing could be judged by a target."""
+def ask_others(search: Search, most: int | None) -> tuple[PlanQuestion, Candidate | None]:
+    """All but memory, and the way that is to be run; None where nothing could be judged by a target."""
     search.learn(notes=list(search.known.notes))
     found = search.known.speed or search.ask("speed", speed, quick=True)
     search.learn(speed=found)
@@ -114,8 +120,7 @@ def ask_others(search: Search, most: int | None) -> tuple[PlanQuestion, int | No
     size = best.batch_size if best else None
     _ask_loading(search, size or _likely(search, most))
     _try_out(search)
-    best = choose(search.question, most)
-    return search.question, best.batch_size if best else None
+    return search.question, choose(search.question, most)
 
 
 def _likely(search: Search, most: int | None) -> int:
@@ -147,10 +152,44 @@ def _ask_rates(search: Search, description: JobDescription, most: int | None) ->
         else:
             _go_on(search, size)
     _read_training(search, description)
+    _ask_devices(search, most)
     best = choose(search.question, most)
-    if best is not None and best.size not in {one.batch_size for one in search.question.rates}:
+    if best is not None and _is_untried(search, best, most):
         _ask_rate(search, "rate again", best.size, _same_target(search), AGAIN_SHARE * rate_budget(search))
         _read_training(search, description)
+
+
+def _is_untried(search: Search, best: Candidate, most: int | None) -> bool:
+    """Whether no rate was sought at that update, and one device can make it in a pass to seek it there."""
+    assert search.question.speed is not None
+    largest = max(int(point["batch_size"]) for point in search.question.speed.points)
+    tried = {one.batch_size for one in search.question.rates}
+    return best.size not in tried and (best.num_devices == 1 or best.size <= min(largest, most or largest))
+
+
+def _ask_devices(search: Search, most: int | None) -> None:
+    """What several devices take at the batch that is best on one: whole on each, and shared out."""
+    numbers = search.question.numbers
+    if max(numbers) == 1:
+        return
+    alone = choose(replace(search.question, numbers=(1,)), most)
+    if alone is None:
+        search.miss("How many devices pay was not asked: without updates to a target nothing tells what they save")
+        return
+    here = [num for num in numbers if num <= search.question.num_devices_here]
+    size = alone.batch_size
+    measured = None if search.link else max(here, default=0) if max(here, default=0) > 1 else MEASURED_FOR_LINK
+    found: DevicesAnswer | None = search.known.devices(size, search.link, numbers)
+    if found is None:
+        words = {"batch_size": size, "most": max(numbers), "measured": measured, "link": search.link}
+        try:
+            told = search.ask("devices", devices, **words)
+        except (JobError, NothingMeasured) as error:
+            search.miss(f"How many devices pay is unknown: they could not train together. {error}")
+            return
+        assert isinstance(told, DevicesAnswer)
+        found = told
+    search.learn(devices=found)
 
 
 def _same_target(search: Search) -> str:
@@ -266,7 +305,14 @@ def _try_out(search: Search) -> None:
     search.run.progress("rehearsal: the plan's own run on fresh seeds", SHARES["rehearsal"][0])
     with search.session() as session:
         session.describe(search.run.seed)
-        found = rehearse(session, search.question, search.about.device, search.run.seed, limit)
+        try:
+            found = rehearse(session, search.question, search.about.device, search.run.seed, limit)
+        except JobError as error:
+            if max(search.question.numbers) == 1:
+                raise
+            search.miss(f"The plan is for one device: a run on several failed. {error}")
+            search.learn(numbers=(1,))
+            found = []
         search.learn(rehearsals=found)
         if session.records.seconds():
             search.note("rehearsal", search.run.clock() - started)

@@ -15,9 +15,10 @@ DEVIATIONS = 1.5
 """Between which four fresh runs of five lie, by Student's t with as many degrees of freedom."""
 
 
-def rehearsals_of(question: PlanQuestion, size: int) -> list[Rehearsal]:
-    """Those of updates of that many samples."""
-    return [run for run in question.rehearsals if run.size == size]
+def rehearsals_of(question: PlanQuestion, chosen: Candidate) -> list[Rehearsal]:
+    """Those of updates of that many samples on that many devices."""
+    wanted = (chosen.size, chosen.num_devices)
+    return [run for run in question.rehearsals if (run.size, run.num_devices) == wanted]
 
 
 def as_tried(question: PlanQuestion, chosen: Candidate, runs: Sequence[Rehearsal]) -> Candidate:

@@ -19,6 +19,7 @@ from legroom.units import format_seconds
 COMPARED = {
     "batch_size": "batch",
     "accumulation_steps": "passes an update",
+    "num_devices": "devices",
     "learning_rate": "learning rate",
     "warmup_steps": "warm-up",
     "schedule": "schedule",
@@ -42,6 +43,8 @@ def _settings(answer: PlanAnswer) -> str:
     batch = f"batch {answer.batch_size:,}"
     if answer.accumulation_steps > 1:
         batch += f" in {answer.accumulation_steps} passes an update"
+    if answer.num_devices > 1:
+        batch += f" on each of {answer.num_devices:,} devices"
     warm = f" with {answer.warmup_steps:,} warm-up steps" if answer.warmup_steps else ""
     kept = {item.name for item in answer.recommendations if not item.evidence}
     own = " (the job's own)" if "learning_rate" in kept and not answer.kept else ""
@@ -111,10 +114,11 @@ def _compared(answer: PlanAnswer) -> Table:
 def compared_rows(answer: PlanAnswer) -> list[list[str]]:
     """Settings that change, and the most important ones anyway; then the time to the target."""
     because = {item.name: item.because for item in answer.recommendations}
+    asked = {item.name for item in answer.recommendations if item.name == "num_devices" and item.evidence}
     rows = [
         [label, _word(answer.baseline.get(name)), _word(answer.settings[name]), because.get(name, "")]
         for name, label in COMPARED.items()
-        if name in ALWAYS or answer.baseline.get(name) != answer.settings[name]
+        if name in {*ALWAYS, *asked} or answer.baseline.get(name) != answer.settings[name]
     ]
     own = before(answer).removeprefix(" instead of ").removeprefix("; the job's own settings ")
     if answer.predicted_seconds is not None and answer.predicted_range is not None:
@@ -186,4 +190,6 @@ def _word(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}" if isinstance(value, float) else f"{value}"
 
 
-VIEW = View(answer=PlanAnswer, print=print_plan, section=section, made_of=("memory", "speed", "loading", "rate"))
+VIEW = View(
+    answer=PlanAnswer, print=print_plan, section=section, made_of=("memory", "speed", "loading", "rate", "devices")
+)

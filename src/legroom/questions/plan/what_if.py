@@ -15,6 +15,8 @@ BEYOND = 2
 """Times the largest batch timed: up to there its proportion is likely to go on."""
 LINK = 25e9
 """Bytes a second each way, about what PCIe 4.0 moves over 16 lanes."""
+ALONE: Mapping[str, Any] = {"numbers": [1], "slowdowns": [1.0], "extras": [0.0], "on_one_machine": 0}
+"""Where one device alone was looked at."""
 NO_LIMIT = parse_bytes("1TiB")
 
 
@@ -49,6 +51,7 @@ def _factors(given: Mapping[str, Any]) -> Factors:
         "parameter_bytes": given.get("parameter_bytes") or 0.0,
         "latency": given.get("latency") or 0.0,
         "bandwidth": given.get("bandwidth") or LINK,
+        **{name: given.get(name) or alone for name, alone in ALONE.items()},
     }
     return cast("Factors", {name: value if name == critical else value or 0.0 for name, value in found.items()})
 

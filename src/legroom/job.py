@@ -14,6 +14,8 @@ FUNCTIONS = (
     "model", "train_data", "loss", "optimizer", "scheduler", "valid_data", "collate", "sample_size", "loader", "step",
 )  # fmt: skip
 """Fields of a Job that are functions."""
+FASTER = ("channels_last", "fused", "compile")
+"""Settings that change how steps are computed, and what they compute by rounding alone."""
 OWN_SCHEDULE = "own"
 """The schedule that stands for the job's own scheduler."""
 
@@ -44,6 +46,12 @@ class Settings:
     """Passes over the training data."""
     precision: str = "fp32"
     """Number format of the forward pass: fp32, or autocast to bf16 or fp16."""
+    channels_last: bool = False
+    """Whether images and the weights of convolutions lie in memory with the channels last."""
+    fused: bool = False
+    """Whether the optimizer updates all parameters in one kernel, where torch has one for it."""
+    compile: bool = False
+    """Whether torch.compile makes the loss's own kernels."""
     num_devices: int = 1
     """Devices that share each update."""
     seed: int = 0

@@ -47,6 +47,7 @@ RULES: Mapping[str, Rule] = {
     "clip_norm": (lambda value: value is None or _is_positive(value), "a positive number, or None"),
     "schedule": (lambda value: isinstance(value, str), 'text such as "cosine" or "polynomial:power=2"'),
     "precision": (lambda value: value in PRECISIONS, f"one of {', '.join(PRECISIONS)}"),
+    **dict.fromkeys(("channels_last", "fused", "compile"), (lambda value: isinstance(value, bool), "true or false")),
     "seed": (_is_whole, "a whole number"),
 }
 

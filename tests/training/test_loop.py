@@ -288,7 +288,8 @@ def test_losses_are_read_seldom(monkeypatch):
 
 def test_fused_and_channels_last_and_compiled_losses_train_the_same(tmp_path):
     plain = make_run(make_job(valid_data=None, score=None)).go()
-    fused = make_run(make_job(valid_data=None, score=None), fused=True, channels_last=True).go()
+    settings = replace(SETTINGS, fused=True, channels_last=True)
+    fused = make_run(make_job(valid_data=None, score=None), settings=settings).go()
     assert fused.last_loss == pytest.approx(plain.last_loss, rel=1e-4)
 
 

@@ -14,6 +14,7 @@ from legroom.child.batches import BatchSource
 from legroom.errors import JobRaised, LegroomError
 from legroom.job import Job
 from legroom.job_address import JobAddress, load_job
+from legroom.training.options import apply_options, make_optimizer, place_model
 from legroom.training.step import TrainingStep
 from legroom.training.torch_internals import clear_cublas_workspaces
 
@@ -80,9 +81,14 @@ class BuiltJob:
 
     def training_step(self, device: torch.device, precision: str, watch: Callable[[str], None]) -> TrainingStep:
         """The job's step with a model on the device."""
-        self.model.to(device).train()
         settings = replace(self.job.baseline, precision=precision, accumulation_steps=1)
-        return TrainingStep(self.job, self.model, self.optimizer, settings, device, watch)
+        model = place_model(self.model, settings, device)
+        return TrainingStep(self._job_as_run, model.train(), self.optimizer, settings, device, watch)
+
+    @cached_property
+    def _job_as_run(self) -> Job:
+        """The job with what its own settings change of the loss; kept, since a compiled loss is compiled once."""
+        return apply_options(self.job, self.job.baseline)
 
     @cached_property
     def optimizer(self) -> Any:
@@ -90,7 +96,7 @@ class BuiltJob:
         if self.job.optimizer is None:
             return None
         with blaming("optimizer"):
-            return self.job.optimizer(self.model, self.job.baseline.learning_rate)
+            return make_optimizer(self.job, self.model, self.job.baseline)
 
     def _source(self, name: str, make: Callable[[], Any]) -> BatchSource:
         self.beat(name)

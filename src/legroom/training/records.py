@@ -44,9 +44,6 @@ class Train(Request["Trained"]):
     """Of a GPU's memory; None leaves it as the user's environment has it."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Of the environment, as a plan names them."""
-    compile: bool = False
-    channels_last: bool = False
-    fused: bool = False
     folder: str | None = None
     """Where metrics and checkpoints go; None keeps neither."""
     resume: bool = False

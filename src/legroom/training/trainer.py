@@ -10,8 +10,8 @@ import torch
 from legroom.clock import Clock, monotonic
 from legroom.errors import JobRaised, UsageError
 from legroom.job import OWN_SCHEDULE, Batch, Job, RunLength, Settings
-from legroom.training.data.batch import map_tensors
 from legroom.training.data.feed import Feed
+from legroom.training.options import apply_options, build_step
 from legroom.training.progress import Progress
 from legroom.training.ranks import ONE_RANK, OneRank
 from legroom.training.rates import Rates, ScheduledRates, base_rates, make_rates
@@ -19,7 +19,6 @@ from legroom.training.records import Train
 from legroom.training.rng import restore_rng, rng_state, seed_all
 from legroom.training.schedules import Schedule
 from legroom.training.state import RunState, attributes_of
-from legroom.training.step import TrainingStep
 
 Beat = Callable[[str, float | None], None]
 """Told what the training is at, and the share of it that is done."""
@@ -34,16 +33,9 @@ class Trainer:
     ) -> None:
         self.settings, self.device = Settings(**request.settings), torch.device(request.device)
         self.data, self.clock, self.ranks = data, clock, ranks
-        self.job = apply_options(job, compile=request.compile, channels_last=request.channels_last)
+        self.job = apply_options(job, self.settings)
         seed_all(self.settings.seed)
-        plain = build_step(
-            self.job,
-            self.settings,
-            self.device,
-            channels_last=request.channels_last,
-            fused=request.fused,
-            prepare=lambda model: ranks.prepare(self.job, model),
-        )
+        plain = build_step(self.job, self.settings, self.device, lambda model: ranks.prepare(self.job, model))
         self.feed = Feed(job, data, self.settings, self.device, ranks)
         self.update = ranks.join(plain, equal=self.feed.order is not None)
         self.model, self.optimizer = self.update.model, self.update.optimizer
@@ -182,53 +174,3 @@ def run_length(request: Train, settings: Settings, feed: Feed) -> RunLength:
         accumulation_steps=settings.accumulation_steps,
         in_steps=request.num_steps is not None,
     )
-
-
-def apply_options(job: Job, *, compile: bool, channels_last: bool) -> Job:
-    """The job with its loss compiled, and images laid out channels last before the model sees them."""
-    loss = job.loss
-    if loss is None:
-        if compile or channels_last:
-            raise UsageError("This job has its own step, so legroom cannot compile it or change its layout")
-        return job
-    if compile:
-        loss = torch.compile(loss)
-    if channels_last:
-        plain = loss
-
-        def loss(model: Any, batch: Batch) -> Any:
-            return plain(model, map_tensors(_channels_last, batch))
-
-    return replace(job, loss=loss)
-
-
-def build_step(
-    job: Job,
-    settings: Settings,
-    device: torch.device,
-    *,
-    channels_last: bool,
-    fused: bool,
-    prepare: Callable[[Any], Any] = lambda model: model,
-) -> TrainingStep:
-    """A fresh model on the device, its optimizer, and the step that joins them."""
-    model = job.model().to(device)
-    if channels_last:
-        model = model.to(memory_format=torch.channels_last)
-    model = prepare(model)
-    optimizer = job.optimizer(model, settings.learning_rate) if job.optimizer else None
-    if fused:
-        _fuse(optimizer)
-    return TrainingStep(job, model.train(), optimizer, settings, device)
-
-
-def _fuse(optimizer: Any) -> None:
-    groups = getattr(optimizer, "param_groups", [])
-    if not groups or any("fused" not in group for group in groups):
-        raise JobRaised(f"{type(optimizer).__name__} has no fused form. Leave --fused out")
-    for group in groups:
-        group["fused"], group["foreach"] = True, False
-
-
-def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor

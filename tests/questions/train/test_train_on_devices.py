@@ -96,7 +96,7 @@ def test_words_that_fit_no_machine_are_refused_before_anything_starts(tmp_path, 
     [
         (True, {}, "This job has its own step, so legroom cannot average"),
         (False, {"settings": {"precision": "fp16"}}, "--shard trains in fp32 or bf16"),
-        (False, {"settings": {"precision": "bf16"}, "compile": True}, "--shard and --compile"),
+        (False, {"settings": {"precision": "bf16", "compile": True}}, "--shard and --compile"),
     ],
 )
 def test_what_cannot_be_shared_out_is_refused(own_step, words, refused):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from legroom.job import Settings
 from legroom.logbook import Entry, RunStarted, read_lines
 from legroom.questions.plan.records import OwnRun
 from legroom.questions.rate.records import Grown, GrowTrunk, RunTrial, Trial
@@ -39,10 +40,9 @@ def own_runs(entries: Sequence[Entry], description: JobDescription, device: str,
 
 
 def _is_own(request: Train | RunTrial, description: JobDescription, device: str) -> bool:
-    same = {**request.settings, "seed": 0} == {**description.baseline, "seed": 0} and request.device == device
-    if isinstance(request, RunTrial):
-        return same and request.fraction == 1
-    return same and not (request.compile or request.channels_last or request.fused)
+    # Through Settings, since records of before do not name all that there is now.
+    asked, own = (replace(Settings(**words), seed=0) for words in (request.settings, description.baseline))
+    return asked == own and request.device == device and (isinstance(request, Train) or request.fraction == 1)
 
 
 def _read(

@@ -9,7 +9,7 @@ from typing import Any
 from legroom.environments import Environment, allocator_environment, check_allocator
 from legroom.errors import UsageError
 from legroom.host.target import choose_target
-from legroom.job import Settings
+from legroom.job import FASTER, Settings
 from legroom.job_address import AnyJob, address_of
 from legroom.plan_file import Plan
 from legroom.plan_use import plan_for, settings_of, variables_of
@@ -52,9 +52,6 @@ def train(
     checkpoint_steps: int | None = None,
     tensorboard: bool = False,
     allocator: str | None = None,
-    compile: bool = False,
-    channels_last: bool = False,
-    fused: bool = False,
     effective_batch: int | None = None,
     nodes: int = 1,
     rendezvous: str = "",
@@ -76,7 +73,7 @@ def train(
     until_target: train at a constant rate and cool down when that reaches the target.
     patience: evaluations without gain that end the run; watch: "loss" or "score"; tolerance: share it must gain by.
     checkpoint_seconds, checkpoint_steps: how often to save. tensorboard: write its files too.
-    allocator: "expandable" or "default", on a GPU. compile, channels_last, fused: what makes steps faster.
+    allocator: "expandable" or "default", on a GPU.
     num_devices, of the settings: devices of all `nodes` machines together, which meet at `rendezvous` ("host:port").
     effective_batch: samples of an update, over all devices. restarts: how often to go on from the checkpoint after a
     process has failed. sync_batch_norm, find_unused_parameters, shard: as torch has them.
@@ -162,7 +159,7 @@ def _request(session: Session, run: Run, settings: dict[str, Any], more: dict[st
         "job": address.text,
         "options": dict(address.options),
         "job's file": address.digest,
-        "settings": settings,
+        "settings": {name: value for name, value in settings.items() if name not in FASTER},
         "length": more["num_steps"],
         "cooldowns for": more["target"] if more["until_target"] else None,
     }

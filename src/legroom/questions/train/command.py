@@ -51,9 +51,9 @@ def words(
             "(default: the plan's, else as your environment has it)",
         ),
     ] = None,
-    compile: Annotated[bool, typer.Option("--compile", help="Compile the loss with torch.compile.")] = False,
-    channels_last: Annotated[bool, typer.Option("--channels-last", help="Lay images out channels last.")] = False,
-    fused: Annotated[bool, typer.Option("--fused", help="Use the optimizer's fused form.")] = False,
+    compile: Annotated[bool | None, typer.Option(help="Compile the loss with torch.compile.")] = None,
+    channels_last: Annotated[bool | None, typer.Option(help="Lay images out channels last.")] = None,
+    fused: Annotated[bool | None, typer.Option(help="Use the optimizer's fused form.")] = None,
     num_devices: Annotated[
         int | None, typer.Option("--devices", min=1, help="Devices on this machine that share each update.")
     ] = None,

@@ -75,7 +75,7 @@ def refuse_unshared(description: JobDescription, request: Train) -> None:
         raise UsageError(
             "--shard trains in fp32 or bf16; with fp16 the scale of the loss would have to be shared out too"
         )
-    if request.several["shard"] and request.compile:
+    if request.several["shard"] and request.settings.get("compile"):
         raise UsageError("--shard and --compile were not made to work together. Leave one of them out")
 
 

@@ -13,6 +13,7 @@ from legroom.questions.size.ask import size as size
 from legroom.questions.speed.ask import speed as speed
 from legroom.questions.sweep.ask import sweep as sweep
 from legroom.questions.train.ask import train as train
+from legroom.questions.variants.ask import variants as variants
 from legroom.questions.vocabulary.ask import vocabulary as vocabulary
 from legroom.reports.comparison import report as report
 from legroom.session import Run as Run

@@ -12,6 +12,7 @@ QUESTIONS = (
     "sweep",
     "devices",
     "size",
+    "variants",
     "plan",
     "prove",
     "check",

@@ -10,6 +10,7 @@ from legroom.questions.memory.fake import FakeMemory
 from legroom.questions.rate.fake import FakeLearning
 from legroom.questions.speed.fake import FakeSteps
 from legroom.questions.train.fake import FakeRuns
+from legroom.questions.variants.fake import FakeVariants
 from legroom.requests import Request
 from legroom.testing.clock import FakeClock
 
@@ -50,7 +51,7 @@ class FakeMachine:
     ) -> None:
         self.memory = memory or FakeMemory(**planted)
         self.steps, self.loaders, self.runs = steps or FakeSteps(), loaders or FakeLoaders(), runs or FakeRuns()
-        self.others, self.clock = (*others, FakeLearning()), clock or FakeClock()
+        self.others, self.clock = (*others, FakeLearning(), FakeVariants()), clock or FakeClock()
         self.asked: list[Request[Any]] = []
         """Every request that reached a child, in order."""
         self.num_started = self.num_closed = 0

@@ -11,8 +11,8 @@ from legroom import api
 from legroom.cli.app import app
 from legroom.errors import NothingMeasured, UsageError
 from legroom.laws.time_to_target import steps_to_target
+from legroom.offers import offers_table
 from legroom.plan_file import read_plan
-from legroom.questions.explain.offers import offers_table
 from legroom.questions.explain.what_if import batch_table
 from legroom.testing import FakeMachine, plant_host
 

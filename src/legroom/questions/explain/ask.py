@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from legroom.errors import UsageError
 from legroom.logbook import FILE_NAME, Entry, read_lines
+from legroom.offers import offers_table
 from legroom.plan_file import Plan, read_plan
 from legroom.questions.base import Answer, Recommendation
-from legroom.questions.explain.offers import offers_table
 from legroom.questions.explain.what_if import batch_table
 from legroom.requests import record_kinds
 

@@ -1,6 +1,6 @@
 """Why a plan says so, in a terminal."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from legroom.questions.explain.ask import ExplainAnswer
+from legroom.reports.offers import print_offers
 from legroom.reports.terminal import print_rows
 from legroom.reports.views import View
 from legroom.units import format_seconds
@@ -27,7 +28,7 @@ def print_explain(console: Console, answer: ExplainAnswer) -> None:
     if answer.batches:
         _print_batches(console, answer.batches)
     if answer.offers:
-        _print_offers(console, answer.offers)
+        print_offers(console, answer.offers)
     for note in (*answer.notes, *answer.not_measured):
         console.print(f"  - {escape(note)}")
 
@@ -51,26 +52,6 @@ def _print_batches(console: Console, batches: Sequence[dict[str, Any]]) -> None:
         times = [format_seconds(row[name]) for name in ("step_seconds", "seconds")]
         grid.add_row(f"{row['batch_size']:,}", f"{row['num_steps']:,.0f}", *times, "chosen" if row["chosen"] else "")
     console.print(grid)
-
-
-def _print_offers(console: Console, offers: Sequence[dict[str, Any]]) -> None:
-    console.print("\nWhat the run would take elsewhere (forecast from published peaks, nothing was run there):")
-    grid = Grid("card", "batch", "to the target", "between", "money", "between", "place by money")
-    for offer in offers:
-        fits = "fits" if offer["fits"] else f"{offer['num_passes']} passes" if offer["seconds"] else "does not fit"
-        times, money = _cells(offer["seconds"], format_seconds), _cells(offer["money"], _money)
-        grid.add_row(offer["name"], fits, *times, *money, str(offer["place_by_money"]))
-    console.print(grid)
-
-
-def _cells(forecast: dict[str, float] | None, write: Callable[[float], str]) -> tuple[str, str]:
-    if forecast is None:
-        return "", ""
-    return write(forecast["value"]), f"{write(forecast['low'])} to {write(forecast['high'])}"
-
-
-def _money(amount: float) -> str:
-    return f"{amount:,.2f}" if amount >= 0.1 else f"{amount:.2g}"
 
 
 def _number(value: Any) -> str:

@@ -3,9 +3,11 @@
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from legroom.errors import NothingMeasured
 from legroom.job import Settings
 from legroom.laws.time_to_target import joined_spread
 from legroom.logbook import Records
+from legroom.offers import forecast_offers
 from legroom.questions.base import Recommendation
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.plan.answer import PlanAnswer
@@ -33,6 +35,8 @@ def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
     settings = replace(baseline, **{item.name: item.value for item in found if item.name in SETTINGS})
     decided = {item.name for item in found}
     words = _forecast_words(question, forecast, adopted)
+    factors = dict(factors_of(question, forecast)) if forecast else {}
+    offers, unknown = _offers(records, question, settings, factors if adopted else {}, words["num_steps"])
     cooldown = next((item.value for item in found if item.name == "cooldown_steps"), None)
     names = {item.name for item in fields(PlanAnswer)}
     target = question.target
@@ -41,7 +45,7 @@ def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
         machine=memory.machine,
         seconds=sum(question.spent.values()) or records.seconds(),
         notes=[*question.notes, *_notes(question, forecast, baseline, settings), *memory.notes],
-        not_measured=[*memory.not_measured, *question.missing],
+        not_measured=[*memory.not_measured, *question.missing, *unknown],
         recommendations=[
             *(item for item in found if item.name != "cooldown_steps"),
             *memory.recommendations,
@@ -57,14 +61,30 @@ def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
         kept=forecast is not None and adopted is None,
         settings=asdict(settings),
         baseline=asdict(baseline),
-        factors=dict(factors_of(question, forecast)) if forecast else {},
+        factors=factors,
+        offers=offers,
         spent=dict(question.spent),
-        missing=list(question.missing),
+        missing=[*question.missing, *unknown],
         code=code_of(asdict(settings), words["num_steps"], cooldown),
         shown_code=question.code,
         plan_path=question.path,
         **{name: value for name, value in asdict(settings).items() if name in names},
     )
+
+
+def _offers(
+    records: Records, question: PlanQuestion, settings: Settings, factors: dict[str, Any], num_steps: int | None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """What the plan's run would take on cards that were named, or why nobody can tell."""
+    if not question.offers:
+        return [], []
+    if not factors:
+        return [], ["What other cards would take was not forecast: it takes a plan that is surely better than today's"]
+    words: dict[str, Any] = {"machine": records.head.machine, "settings": settings, "batch_size": settings.batch_size}
+    try:
+        return forecast_offers(question.offers, factors, records.entries, num_steps=num_steps, **words), []
+    except NothingMeasured as error:
+        return [], [f"What other cards would take was not forecast. {error}"]
 
 
 def _recommend(

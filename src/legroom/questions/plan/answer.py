@@ -47,6 +47,8 @@ class PlanAnswer(Answer):
     """Seconds that each question took."""
     missing: list[str] = field(default_factory=list)
     """What the plan leaves open, and what that would need."""
+    offers: list[dict[str, Any]] = field(default_factory=list)
+    """Forecasts for cards that can be rented, the soonest first; empty where none was named."""
     code: dict[str, str] = field(default_factory=dict)
     """The plan as lines of code for PyTorch, Lightning, Transformers and Accelerate, by their names."""
     shown_code: str = ""

@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from legroom.errors import UsageError
+from legroom.host.offers import read_offers
 from legroom.host.target import Target, choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, JobAddress, address_of, out_folder
+from legroom.offers import card_of
 from legroom.plan_file import Plan, write_plan
 from legroom.questions.base import Foreseen, ForeseenProbe, check_word, read_target
 from legroom.questions.devices.ask import check_link, num_devices_here
@@ -26,6 +28,7 @@ from legroom.questions.plan.groups import read_numbers
 from legroom.questions.plan.known import Circumstances, find_memory
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.search import Search, ask_others
+from legroom.requests import MeasureDevice
 from legroom.session import Run, Session, keep
 from legroom.setting_rules import PRECISIONS
 
@@ -53,6 +56,7 @@ def plan(
     price: float | None = None,
     devices: str = "1",
     link: str | None = None,
+    offers: str | None = None,
     batch_size: int | None = None,
     memory: int | str | None = None,
     card: str | None = None,
@@ -67,6 +71,7 @@ def plan(
     budget: seconds that the plan may take. price: of the device's hour. batch_size: leaves the rest to be found.
     devices: how many may be taken, as "4", "1,2,4" or "all" that are here; more than those are forecast.
     link: between devices that are not here, as of `devices`.
+    offers: cards with the price of their hour, as "h100=2.9/h,l4=0.7/h": what the plan's run would take on them.
     code: prints the plan as lines for "pytorch", "lightning", "transformers" or "accelerate"; the answer has all.
     """
     run = run or Run()
@@ -75,6 +80,8 @@ def plan(
     if code is not None:
         check_word("library", code, NAMES)
     place = choose_target(run.host, device, memory, card)
+    if offers is not None:
+        read_offers(offers, precision or "fp32")
     num_here = num_devices_here(run.host, place.device) if place.is_here else 1
     numbers = _numbers(devices, link, place, num_here)
     run = replace(run, together=run.together or uuid.uuid4().hex[:12])
@@ -95,6 +102,7 @@ def plan(
         batch_size=batch_size,
         numbers=numbers,
         num_devices_here=num_here,
+        offers=offers or "",
         num_cores=run.host.limits.num_cores,
         code=code or "",
     )
@@ -111,6 +119,8 @@ def plan(
         question = _with_memory(session, asked, about, _with_job(session, question), chosen, proved)
         if session.records.seconds():
             question = replace(question, spent={**question.spent, "memory": run.clock() - started})
+        if offers is not None and place.is_here and card_of(run.host.name) is None:
+            session.ask(MeasureDevice(device=place.device))  # to be held against the peaks of the cards
         session.note(question, begins=True)
         answer = advise(session.records, question)
         write_plan(_plan_of(answer, address.options), Path(question.path))

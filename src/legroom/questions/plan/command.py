@@ -25,6 +25,10 @@ def words(
         str | None,
         typer.Option(metavar="NAME", help="Between devices that are not here: 10GbE, nvlink, ... or 25Gb/s,20us."),
     ] = None,
+    offers: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Cards and prices, as h100=2.9/h,l4=0.7/h: what the run would take there."),
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Samples of a pass; the rest is found for it. (default: found too)")
     ] = None,
@@ -43,6 +47,7 @@ def words(
         "price": None if price is None else parse_price(price),
         "devices": devices,
         "link": link,
+        "offers": offers,
         "code": code,
         "memory": memory,
         "card": card,

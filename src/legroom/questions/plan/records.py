@@ -91,6 +91,8 @@ class PlanQuestion:
     numbers: Sequence[int] = (1,)
     """Of devices, among which the plan chooses."""
     num_devices_here: int = 1
+    offers: str = ""
+    """Cards that can be rented, as h100=2.9/h,l4=0.7/h; empty where none was named."""
     num_cores: int = 1
     goal: str = "fastest"
     price_per_hour: float | None = None

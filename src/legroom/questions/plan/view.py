@@ -11,6 +11,7 @@ from legroom.questions.base import Recommendation
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.what_if import FIGURE, what_if_of
 from legroom.reports.figures import Column, Section, Table
+from legroom.reports.offers import offers_on_page, print_offers
 from legroom.reports.terminal import print_title
 from legroom.reports.views import View
 from legroom.reports.what_if import time_figure
@@ -93,7 +94,12 @@ def section(answer: PlanAnswer, others: Sequence[PlanAnswer] = ()) -> Section:
         summary=summary(answer),
         facts=[("open", "", sentence) for sentence in answer.missing],
         figures=[time_figure(FIGURE, asked)] if asked else [],
-        tables=[_compared(answer), _recommendations(answer), *([_spent(answer)] if answer.spent else [])],
+        tables=[
+            _compared(answer),
+            *([offers_on_page(answer.offers)] if answer.offers else []),
+            _recommendations(answer),
+            *([_spent(answer)] if answer.spent else []),
+        ],
         what_if=asked,
     )
 
@@ -177,6 +183,8 @@ def print_plan(console: Console, answer: PlanAnswer) -> None:
     console.print(table)
     for line in [*answer.missing, *answer.notes]:
         console.print(f"  - {escape(line)}")
+    if answer.offers:
+        print_offers(console, answer.offers)
     if answer.shown_code:
         console.print(f"\n[bold]For {answer.shown_code}[/bold]\n")
         console.print(answer.code[answer.shown_code], markup=False, highlight=False, soft_wrap=True)

@@ -64,7 +64,8 @@ class FakeSteps:
                 return self.time(request), request.seconds
             case MeasurePadding():
                 return self.pad(request), 0.0
-        return DeviceSpeed(values={"matmul_fp32_flops_per_second": {"median": 1e12, "spread": 0.0}}), 0.0
+        planted = {"matmul_fp32_flops_per_second": 1e12, "copy_bytes_per_second": 1e11}
+        return DeviceSpeed(values={name: {"median": value, "spread": 0.0} for name, value in planted.items()}), 0.0
 
     def time(self, request: TimeSteps) -> StepTimes:
         """The planted seconds; a size that needs more than there is runs out of memory."""

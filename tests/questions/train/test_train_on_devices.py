@@ -11,10 +11,10 @@ from legroom.errors import JobCrashed, UsageError
 from legroom.logbook import read_records
 from legroom.questions.train import command
 from legroom.questions.train.records import default_question
-from legroom.questions.train.several import refuse_unshared
 from legroom.testing import FakeMachine, FakeRuns
 from legroom.testing.host import plant_gpu, plant_host
 from legroom.training.records import Train
+from legroom.training.several import refuse_unshared
 
 JOBS = Path(__file__).parents[2] / "jobs"
 JOB = f"{JOBS / 'bad' / 'one_rank_fails.py'}:job"

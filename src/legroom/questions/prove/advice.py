@@ -59,7 +59,7 @@ def advise(records: Records, question: ProveQuestion) -> ProveAnswer:
         rival_settings=_settings(question.rival.settings),
         points=[run.point(question.metric) for pair in pairs for run in (pair.rival, pair.plan, pair.plan_long) if run],
     )
-    return notes_of(answer, pairs, [*records.notes, *description.notes])
+    return notes_of(answer, pairs, [*records.notes, *description.notes, *question.notes])
 
 
 def seconds_to_target(runs: Sequence[Outcome]) -> float | None:

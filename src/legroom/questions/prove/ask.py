@@ -1,26 +1,24 @@
 """`legroom prove`: did the plan pay?"""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from legroom.errors import UsageError
 from legroom.host.target import check_cuda, choose_target
-from legroom.job import Settings
 from legroom.job_address import AnyJob, address_of
-from legroom.plan_file import Plan
-from legroom.plan_use import plan_for, samples_between_looks, settings_of, variables_of
+from legroom.plan_use import plan_for, samples_between_looks
 from legroom.questions.base import START_SECONDS, Foreseen, foreseen_probe, read_target
 from legroom.questions.prove.advice import advise
 from legroom.questions.prove.answer import ProveAnswer
-from legroom.questions.prove.records import FIRST_SEED, ProveQuestion
+from legroom.questions.prove.arms import Arms, best_of_sweep
+from legroom.questions.prove.records import FIRST_SEED, Goal, ProveQuestion
 from legroom.questions.prove.runs import run_all
 from legroom.requests import JobDescription
 from legroom.session import Run, keep, open_session
 from legroom.training.records import Train
 
-DEFAULT = "default"
+DEFAULT, SWEEP = "default", "sweep"
 
 
 def prove(
@@ -39,7 +37,8 @@ def prove(
 ) -> ProveAnswer:
     """Train the plan and its rival to the same target, in turn, with several fresh seeds: which is sooner there?
 
-    against: "default" for the job's own settings, or another plan.toml. target: "score=0.97"; where absent, the plan's.
+    against: "default" for the job's own settings, "sweep" for the best point of `legroom sweep` in the same folder, or
+    another plan.toml. target: "score=0.97"; where absent, the plan's.
     evaluate_samples: samples between evaluations, in both arms.
     equal_time: let the rival train to its own end, and the plan for as many seconds, to compare what they end with.
     """
@@ -53,7 +52,7 @@ def prove(
     check_cuda(run.host, device)
     planned = plan_for(Path(plan), address, run.host.name, force=force, tell=run.tell)
     rival = None
-    if against != DEFAULT:
+    if against not in (DEFAULT, SWEEP):
         rival = plan_for(Path(against), address, run.host.name, force=force, tell=run.tell)
     aim = read_target(target or planned.target) if target or planned.target else None
     if aim is None:
@@ -62,15 +61,22 @@ def prove(
     with open_session("prove", address, run) as session:
         description = session.describe(run.seed)
         _refuse(description, aim[0])
-        arms = [_arm(each, description, place) for each in (planned, rival)]
-        samples = evaluate_samples or _cadence(arms[1], description)
-        mine, others = (_looked_at(arm, samples) for arm in arms)
+        goal: Goal = description.goal if aim[0] == "score" else "min"
+        arms = Arms(run.host, place, description, run.timeout)
+        if against == SWEEP:
+            point, told = best_of_sweep(session.logbook, place, *aim, goal)
+            arms.notes.append(f"The rival is the best point of the sweep in this folder: {told}")
+            other = arms.of_sweep(point)
+        else:
+            other = arms.of_plan(rival) if rival else arms.of_job()
+        samples = evaluate_samples or _cadence(other, description)
+        mine, others = (_looked_at(arm, samples) for arm in (arms.of_plan(planned), other))
         question = ProveQuestion(
             plan_path=str(plan),
             against=against,
             metric=aim[0],
             target=aim[1],
-            goal=description.goal if aim[0] == "score" else "min",
+            goal=goal,
             plan=mine,
             rival=others,
             seeds=tuple(run.seed + FIRST_SEED + number for number in range(seeds)),
@@ -79,21 +85,11 @@ def prove(
             predicted_seconds=planned.predicted_seconds,
             predicted_range=planned.predicted_range,
             plan_cost_seconds=planned.cost_seconds,
+            notes=tuple(arms.notes),
         )
         session.note(question)
         run_all(session, question)
         return keep(session, advise(session.records, question))
-
-
-def _arm(plan: Plan | None, description: JobDescription, device: str) -> Train:
-    """A run as a plan has it, or as the job itself does; each in a process of its own."""
-    given: dict[str, Any] = settings_of(plan) if plan else {}
-    settings = asdict(Settings(**{**description.baseline, **given}))
-    arm = Train(device=device, anew=device == "cpu", settings=settings)
-    if plan is None:
-        return arm
-    words = {"num_steps": plan.value("num_steps"), "allocator": plan.value("allocator")}
-    return replace(arm, variables=variables_of(plan), **words)
 
 
 def _looked_at(arm: Train, samples: int | None) -> Train:
@@ -102,7 +98,8 @@ def _looked_at(arm: Train, samples: int | None) -> Train:
 
 
 def _update(arm: Train) -> int:
-    return int(arm.settings["batch_size"]) * int(arm.settings["accumulation_steps"])
+    each = int(arm.settings["batch_size"]) * int(arm.settings["accumulation_steps"])
+    return each * int(arm.settings["num_devices"])
 
 
 def _cadence(rival: Train, description: JobDescription) -> int | None:

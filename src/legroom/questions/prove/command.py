@@ -9,7 +9,10 @@ import typer
 def words(
     plan: Annotated[Path | None, typer.Option(metavar="FILE", help="The plan.toml to prove.")] = None,
     against: Annotated[
-        str, typer.Option(metavar="NAME", help="default: the job's own; or another plan.toml.")
+        str,
+        typer.Option(
+            metavar="NAME", help="default: the job's own; sweep: the best of legroom sweep in --out; or a plan.toml."
+        ),
     ] = "default",
     target: Annotated[
         str | None, typer.Option(metavar="NAME=VALUE", help="score=0.97 or loss=0.1. (default: the plan's)")

@@ -21,7 +21,7 @@ class ProveQuestion:
 
     plan_path: str
     against: str
-    """default, or the path of the rival's plan."""
+    """default, sweep, or the path of the rival's plan."""
     metric: Metric
     target: float
     goal: Goal
@@ -37,6 +37,8 @@ class ProveQuestion:
     predicted_seconds: float | None = None
     predicted_range: tuple[float, float] | None = None
     plan_cost_seconds: float | None = None
+    notes: tuple[str, ...] = ()
+    """What a reader has to know of the runs."""
 
     def run(self, arm: ArmName, seed: int) -> Train:
         """The request for one run; of the rival its whole run, where its last score is asked for."""

@@ -24,7 +24,7 @@ def notes_of(answer: ProveAnswer, pairs: Sequence[Pair], others: Sequence[str]) 
 
 def sentence(answer: ProveAnswer) -> str:
     """The verdict, plainly."""
-    rival = "the job's own settings" if answer.against == "default" else answer.against
+    rival = {"default": "the job's own settings", "sweep": "the best of the sweep"}.get(answer.against, answer.against)
     target, seeds = f"{answer.target['name']} {answer.target['value']:.4g}", _seeds(len(answer.seeds))
     if answer.speedup is None or answer.plan_seconds is None or answer.rival_seconds is None:
         return _nobody(answer, rival, target)

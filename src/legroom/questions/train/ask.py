@@ -16,12 +16,12 @@ from legroom.plan_use import plan_for, settings_of, variables_of
 from legroom.questions.base import read_target
 from legroom.questions.train.advice import advise
 from legroom.questions.train.answer import TrainAnswer
-from legroom.questions.train.several import batch_of, refuse_unshared, several_devices
 from legroom.questions.train.until_target import check_until_target, prepare_until_target
 from legroom.requests import JobDescription
 from legroom.session import Run, Session, keep, open_session
 from legroom.training.records import CHECKPOINT_NAME, Several, Train
 from legroom.training.schedule_text import check_schedule
+from legroom.training.several import batch_of, refuse_unshared, several_devices
 
 MADE = (
     *("kind", "fresh", "anew", "settings", "target", "folder", "resume", "identity", "device", "variables", "several"),

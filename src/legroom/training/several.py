@@ -1,4 +1,4 @@
-"""What `legroom train` needs to know to train on several devices, checked before anything is started."""
+"""What a run on several devices needs to know, checked before anything is started."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -48,6 +48,11 @@ def _refuse_without_several(words: Mapping[str, Any]) -> None:
         if words[name]:
             option = name.replace("_", "-")
             raise UsageError(f"--{option} is for runs on several devices. Add --devices 2 or more, or leave it out")
+
+
+def fits_here(host: Host, device: str, num_local: int) -> bool:
+    """Whether this machine has so many devices; on a CPU, cores."""
+    return num_local == 1 or num_local <= (len(host.gpus) if device == "cuda" else host.limits.num_cores)
 
 
 def _check_devices(host: Host, device: str, num_local: int) -> None:

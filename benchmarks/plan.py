@@ -80,7 +80,7 @@ CASES = {
     "mnist-lstm": Case(
         job=f"{HERE / 'plan_jobs.py'}:mnist_lstm",
         source="batch and epochs: You et al. 2019, arXiv:1901.08256",
-        reduced="1,000 of 60,000 images to learn, 500 of 10,000 to judge",
+        reduced="6,000 of 60,000 images to learn, 500 of 10,000 to judge",
     ),
     "mnist-cnn": Case(
         job=f"{HERE / 'plan_jobs.py'}:mnist_cnn",

@@ -12,20 +12,20 @@ from torch.utils.data import Subset, TensorDataset
 import legroom
 from legroom import load_job
 
-NUM_IMAGES, NUM_JUDGES = 1_000, 500
-"""Of MNIST's 60,000 for training and of the 10,000 that judge, the first."""
+NUM_JUDGES = 500
+"""Of the 10,000 images that judge, the first; of the 60,000 to learn from, as many as each job says."""
 
 
 def mnist_lstm(data: str = "") -> legroom.Job:
     """The built-in job on a part of its images."""
-    return _on_fewer_images(load_job("mnist-lstm", {"data": data} if data else {}))
+    return _on_fewer_images(load_job("mnist-lstm", {"data": data} if data else {}), 6_000)
 
 
 def mnist_cnn(data: str = "") -> legroom.Job:
     """mnist/main.py of github.com/pytorch/examples on a part of the images: its network, Adadelta, 14 epochs."""
     base = load_job("mnist-lstm", {"data": data} if data else {})
     return dataclasses.replace(
-        _on_fewer_images(base),
+        _on_fewer_images(base, 1_000),
         model=lambda: nn.Sequential(_Normal(), *_mnist_net()),
         optimizer=lambda model, rate: torch.optim.Adadelta(model.parameters(), rate),
         resize={},
@@ -35,11 +35,11 @@ def mnist_cnn(data: str = "") -> legroom.Job:
     )
 
 
-def _on_fewer_images(job: legroom.Job) -> legroom.Job:
+def _on_fewer_images(job: legroom.Job, num_images: int) -> legroom.Job:
     train, valid = job.train_data, job.valid_data
     return dataclasses.replace(
         job,
-        train_data=lambda: Subset(train(), range(NUM_IMAGES)),
+        train_data=lambda: Subset(train(), range(num_images)),
         valid_data=lambda: Subset(valid(), range(NUM_JUDGES)),
     )
 

@@ -189,6 +189,12 @@ def test_without_a_target_the_job_is_run_by_its_own_settings_on_three_seeds(tmp_
     assert 0 < answer.baseline_seconds <= 0.005 * answer.baseline_steps
 
 
+def test_a_run_of_nearly_a_quarter_of_the_budget_is_made_on_two_seeds(tmp_path):
+    answer, machine = ask(LEARNER, 64, 0.02, tmp_path, target="same", budget=20.0)
+    assert answer.target["from"] == "measured"
+    assert len([request for request in machine.asked if isinstance(request, RunTrial)]) == 2
+
+
 def test_seconds_of_an_update_leave_evaluations_out(tmp_path):
     answer, _ = ask(LEARNER, 64, 0.02, tmp_path)
     assert answer.step_seconds == pytest.approx(0.005)

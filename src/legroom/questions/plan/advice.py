@@ -17,7 +17,7 @@ from legroom.questions.plan.device_words import device_notes
 from legroom.questions.plan.forecast import Forecast, cost_in_money, factors_of, forecast_of
 from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
 from legroom.questions.plan.records import PlanQuestion
-from legroom.questions.plan.tried import own_spread
+from legroom.questions.plan.tried import own_steps, spread_of
 from legroom.questions.rate.answer import RateAnswer
 from legroom.units import format_seconds
 
@@ -138,7 +138,7 @@ def _forecast_words(question: PlanQuestion, forecast: Forecast | None, adopted: 
             "num_steps": adopted.length,
         }
     elif baseline.seconds is not None:
-        spread = joined_spread(forecast.seconds_spread, own_spread(question))
+        spread = joined_spread(forecast.seconds_spread, spread_of(own_steps(question)))
         words |= {
             "predicted_seconds": baseline.seconds,
             "predicted_range": (baseline.seconds / spread, baseline.seconds * spread),

@@ -23,10 +23,8 @@ from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import LEAST_DOUBT, Pace, joined, pace_of
 from legroom.questions.plan.groups import Group, group_factors, group_of
 from legroom.questions.plan.records import OwnRun, PlanQuestion
-from legroom.questions.plan.tried import as_tried, counted_steps, rehearsals_of, spread_of
+from legroom.questions.plan.tried import as_tried, counted_steps, own_steps, rehearsals_of, spread_of, surely
 
-CLEARLY = 1.05
-"""Times what a plan took where it was tried out: the job's own settings must take more to be given up."""
 NEAR_BEST = 1.1
 """Times the least cost: batches within it are as good."""
 
@@ -58,7 +56,8 @@ class Forecast:
     is_tried: bool
     """Whether it was tried out on seeds that nothing was sought with."""
     is_better: bool
-    """Whether it costs less than the job's own; where it was not tried out, with a pace at the far end of its range."""
+    """Whether it surely costs less than the job's own: by the runs of both where it was tried out, else with a pace at
+    the far end of its range."""
     is_worth_trying: bool
     """Whether it would cost less if all went well."""
 
@@ -88,7 +87,8 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
     length, doubt = math.ceil(chosen.num_steps), joined_spread(LEAST_SPREAD, seconds_spread)
     runs = rehearsals_of(question, chosen)
     if runs:
-        chosen, length, doubt = as_tried(question, chosen, runs), max(run.length for run in runs), CLEARLY
+        chosen, length = as_tried(question, chosen, runs), max(run.length for run in runs)
+        doubt = surely(counted_steps(runs), own_steps(question))
         pace, seconds_spread = _through(pace, group, chosen, num_workers), LEAST_DOUBT
         steps_spread = spread_of(counted_steps(runs))
     cost, own = question_cost(question), baseline.candidate

@@ -155,7 +155,9 @@ def _ask_rates(search: Search, description: JobDescription, most: int | None) ->
     _ask_devices(search, most)
     best = choose(search.question, most)
     if best is not None and _is_untried(search, best, most):
+        missing = search.question.missing
         _ask_rate(search, "rate again", best.size, _same_target(search), AGAIN_SHARE * rate_budget(search))
+        search.learn(missing=missing)  # a rate that was not found there is moved there, and tried out
         _read_training(search, description)
 
 

@@ -11,8 +11,9 @@ from legroom.questions.plan.records import PlanQuestion, Rehearsal
 USUAL, WEIGHT = 0.15, 3.0
 """Standard deviation of ln updates over seeds as most jobs have it, and how many runs that is worth: three runs that
 happen to be alike do not promise that the fourth is."""
-DEVIATIONS = 1.5
-"""Between which four fresh runs of five lie, by Student's t with as many degrees of freedom."""
+DEVIATIONS, SURE = 1.5, 1.65
+"""Between which four fresh runs of five lie, by Student's t with as many degrees of freedom; and below which a normal
+number lies 19 times of 20."""
 
 
 def rehearsals_of(question: PlanQuestion, chosen: Candidate) -> list[Rehearsal]:
@@ -38,11 +39,9 @@ def counted_steps(runs: Sequence[Rehearsal]) -> list[float]:
     return [run.num_steps * (1.0 if run.is_there else MISSED) for run in runs]
 
 
-def own_spread(question: PlanQuestion) -> float:
-    """By which factor a fresh run by the job's own settings may be off."""
-    return spread_of(
-        [run.num_steps * MISSED if run.steps_to_target is None else run.steps_to_target for run in question.runs]
-    )
+def own_steps(question: PlanQuestion) -> list[float]:
+    """Updates to the target by the job's own settings; of a run that missed it, more than it made."""
+    return [run.num_steps * MISSED if run.steps_to_target is None else run.steps_to_target for run in question.runs]
 
 
 def spread_of(steps: Sequence[float]) -> float:
@@ -51,6 +50,20 @@ def spread_of(steps: Sequence[float]) -> float:
     >>> round(spread_of([100, 100, 100]), 2), round(spread_of([70, 100, 143]), 2), round(spread_of([100]), 2)
     (1.22, 1.55, 1.37)
     """
-    logs, num = [math.log(each) for each in steps], len(steps)
-    squares = sum((each - statistics.fmean(logs)) ** 2 for each in logs) + WEIGHT * USUAL**2
-    return math.exp(DEVIATIONS * math.sqrt(squares / (num - 1 + WEIGHT) * (1 + 1 / num)))
+    return math.exp(DEVIATIONS * math.sqrt(_variance(steps) * (1 + 1 / len(steps))))
+
+
+def surely(plan: Sequence[float], own: Sequence[float]) -> float:
+    """By which factor the middle of the plan's runs must lie below that of the job's own to be less in 19 cases of 20.
+
+    >>> round(surely([100, 100, 100], [150, 150, 150]), 2), round(surely([60, 100, 160], [200]), 2)
+    (1.17, 1.49)
+    """
+    squares = _variance(plan) / len(plan) + _variance(own) / len(own) if own else _variance(plan)
+    return math.exp(SURE * math.sqrt(squares))
+
+
+def _variance(steps: Sequence[float]) -> float:
+    logs = [math.log(each) for each in steps]
+    squares = sum((each - statistics.fmean(logs)) ** 2 for each in logs)
+    return (squares + WEIGHT * USUAL**2) / (len(logs) - 1 + WEIGHT)

@@ -15,8 +15,8 @@ from legroom.requests import JobDescription
 from legroom.session import Session
 from legroom.training.records import Evaluated
 
-SHARE = 0.25
-"""Of the budget, that a run by the job's own settings may take."""
+SHARE, SHARE_ALL = 0.25, 0.5
+"""Of the budget, that a run by the job's own settings may take, and all of them together: a second seed at least."""
 NUM_EVALUATIONS = 50
 LAST_EVALUATIONS = 9
 """Whose median is what a run came to: a single one may be lucky, and a search would chase that luck."""
@@ -38,7 +38,8 @@ def find_target(
     steps = max(1, round(own * question.update_size / update_size(description.baseline)))
     runs: list[Trial] = []
     spent = 0.0
-    while len(runs) < NUM_RUNS and (not runs or spent + spent / len(runs) <= limit):
+    most = SHARE_ALL * question.budget_seconds
+    while len(runs) < NUM_RUNS and (not runs or spent + spent / len(runs) <= most):
         session.progress("a run by the job's own settings", 0.05)
         run = session.ask(_own_run(question, description, steps, len(runs), limit))
         spent += run.seconds
@@ -136,6 +137,6 @@ def _forecast(evaluations: Sequence[Evaluated], question: RateQuestion, num_step
             "Name a --target, or raise --budget"
         )
     ends = sorted(question.signed(curve.value(num_steps)) for curve in curves)
-    return replace(
-        question, target=statistics.median_low(ends), target_from="forecast", target_range=(ends[0], ends[-1])
-    )
+    # The least of them: a target that the job's own settings do not reach would flatter whatever does.
+    worst = max(ends, key=question.signed)
+    return replace(question, target=worst, target_from="forecast", target_range=(ends[0], ends[-1]))

@@ -2,8 +2,8 @@
 
     python benchmarks/plan.py OUT [--jobs digits-lstm,digits-cnn] [--seeds 3] [--budget 5min] [--data DIR]
 
-Every job's own settings are those of its source, named in the table; data is reduced for both arms where that is said,
-epochs are not. OUT holds a folder for each job, with its logbook, plan and proof; what is there is not run again, and a
+Every job's own settings are those of its source, named in the table; data and model are reduced for both arms where that
+is said, epochs are not. OUT holds a folder for each job, with its logbook, plan and proof; what is there is not run again, and a
 job that was broken off goes on where it was. A table of all jobs in OUT is printed, and written as OUT/table.md.
 
 The columns: seconds to the target by the job's own settings and by the plan, their ratio with its range over seeds, how
@@ -89,23 +89,31 @@ CASES = {
     ),
     "char-lm": Case(
         job="char-lm",
+        options={"hidden": "64", "depth": "3", "sequence": "50"},
         source="Ardalani et al. 2018, sections 1 and 2; clip: Zilly et al. 2017",
-        reduced=f"{NUM_CHARACTERS:,} characters at most",
+        reduced=f"{NUM_CHARACTERS:,} characters at most in sequences of 50; 64 units, 3 deep",
         prepare=characters,
     ),
     "word-lm": Case(
         job="word-lm",
+        options={"hidden": "64", "words": "2000", "sequence": "20"},
         source="Ardalani et al. 2018, section 2; batch and rate as their character model",
-        reduced=f"{NUM_WORDS:,} words",
+        reduced=f"{NUM_WORDS:,} words in sequences of 20, 2,000 of them known; 64 units",
         prepare=words,
     ),
     "translation": Case(
         job="translation",
+        options={"hidden": "32"},
         source="a study of batch size on GPUs, 2019: docs/workloads.md",
-        reduced=f"{NUM_PAIRS:,} pairs",
+        reduced=f"{NUM_PAIRS:,} pairs; 32 units",
         prepare=pairs,
     ),
-    "speech": Case(job="speech", source="Deep Speech 2's shape; the rest ours: docs/workloads.md"),
+    "speech": Case(
+        job="speech",
+        options={"hidden": "48", "layers": "2"},
+        source="Deep Speech 2's shape; the rest ours: docs/workloads.md",
+        reduced="48 units in 2 layers",
+    ),
     "plain-file": Case(job=f"{HERE.parent / 'examples' / 'train.py'}:job", source="a user's file: examples/train.py"),
 }
 

@@ -2,9 +2,10 @@
 
     python benchmarks/plan.py OUT [--jobs digits-lstm,digits-cnn] [--seeds 3] [--budget 5min] [--data DIR]
 
-Every job's own settings are those of its source, named in the table; data and model are reduced for both arms where that
-is said, epochs are not. OUT holds a folder for each job, with its logbook, plan and proof; what is there is not run again, and a
-job that was broken off goes on where it was. A table of all jobs in OUT is printed, and written as OUT/table.md.
+Every job's own settings are those of its source, named in the table; data and model are reduced for both arms where
+that is said, epochs are not. OUT holds a folder for each job, with its logbook, plan and proof; what is there is not
+run again, and a job that was broken off goes on where it was. A table of all jobs in OUT is printed, and written as
+OUT/table.md.
 
 The columns: seconds to the target by the job's own settings and by the plan, their ratio with its range over seeds, how
 many of the plan's runs kept to the forecast, what the plan cost in units of one whole run of the job's own, a verdict.

@@ -183,8 +183,7 @@ def test_without_a_target_the_job_is_run_by_its_own_settings_on_three_seeds(tmp_
     assert {request.settings["learning_rate"] for request in runs} == {0.02}
     assert answer.target["from"] == "measured"
     low, high = answer.target["range"]
-    assert low < high
-    assert answer.target["value"] == pytest.approx(high + (high - low) / 2), "a loss that a fresh seed may not come to"
+    assert low < high == answer.target["value"], "a loss that not all seeds come to"
     assert answer.reached
     assert 0 < answer.baseline_seconds <= 0.005 * answer.baseline_steps
 
@@ -193,6 +192,8 @@ def test_a_run_of_nearly_a_quarter_of_the_budget_is_made_on_two_seeds(tmp_path):
     answer, machine = ask(LEARNER, 64, 0.02, tmp_path, target="same", budget=20.0)
     assert answer.target["from"] == "measured"
     assert len([request for request in machine.asked if isinstance(request, RunTrial)]) == 2
+    low, high = answer.target["range"]
+    assert answer.target["value"] == pytest.approx(high + (high - low) / 2), "a loss that a fresh seed may not come to"
 
 
 def test_seconds_of_an_update_leave_evaluations_out(tmp_path):

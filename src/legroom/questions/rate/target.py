@@ -62,12 +62,12 @@ def _refuse_chance(session: Session, question: RateQuestion) -> None:
 
 
 def _measured(runs: Sequence[Trial], question: RateQuestion) -> RateQuestion:
-    """The question with what all runs came to, less half of what lies between them: a fresh seed may come to less.
+    """The question with what all runs came to; of two, less half of what lies between them, for the third that may.
 
     The middle of the seeds is what one fresh seed in two misses; their own difference is no gain or loss of settings.
     """
     ends = [_end(run, question) for run in runs]
-    worst = max(question.signed(end) for end in ends) + (max(ends) - min(ends)) / 2
+    worst = max(question.signed(end) for end in ends) + (0.0 if len(ends) > 2 else (max(ends) - min(ends)) / 2)
     found = replace(question, target=question.signed(worst), target_from="measured")
     found = replace(found, target_range=(min(ends), max(ends)))
     return replace(found, baseline_seconds=statistics.median(_seconds_to(run, found) for run in runs))

@@ -167,6 +167,8 @@ def _notes(question: PlanQuestion, forecast: Forecast | None, baseline: Settings
 
 def _recommend_evaluation(memory: MemoryAnswer) -> list[Recommendation]:
     size, found = memory.eval_batch_size, "estimated" if memory.estimate else "proved"
+    if size is None:
+        return []
     because = f"an evaluation pass of that size was {found} to fit the budget"
     evidence = memory.recommendations[0].evidence
     return [Recommendation(name="eval_batch_size", value=size, range=(1, size), because=because, evidence=evidence)]

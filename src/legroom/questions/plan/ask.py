@@ -28,6 +28,7 @@ from legroom.questions.plan.groups import read_numbers
 from legroom.questions.plan.known import Circumstances, find_memory
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.search import Search, ask_others
+from legroom.questions.plan.unproved import MISSING, seen_memory
 from legroom.requests import MeasureDevice
 from legroom.session import Run, Session, keep
 from legroom.setting_rules import PRECISIONS
@@ -68,14 +69,15 @@ def plan(
 
     goal: "fastest", "cheapest" (needs no price on one device), or "frugal": the least energy.
     target: "score=0.97", "loss=1.5", or "same" for what the job's own settings reach.
-    budget: seconds that the plan may take. price: of the device's hour. batch_size: leaves the rest to be found.
+    budget: seconds that the plan may take; what it left no time for is told. price: of the device's hour.
+    batch_size: leaves the rest to be found.
     devices: how many may be taken, as "4", "1,2,4" or "all" that are here; more than those are forecast.
     link: between devices that are not here, as of `devices`.
     offers: cards with the price of their hour, as "h100=2.9/h,l4=0.7/h": what the plan's run would take on them.
     code: prints the plan as lines for "pytorch", "lightning", "transformers" or "accelerate"; the answer has all.
     """
     run = run or Run()
-    address = address_of(job, options)
+    begun, address = run.clock(), address_of(job, options)
     _check_words(goal, target, budget, price, batch_size, precision)
     if code is not None:
         check_word("library", code, NAMES)
@@ -108,7 +110,7 @@ def plan(
     )
     way: Candidate | None = None
     if place.is_here:
-        question, way = ask_others(Search(job, options, run, about, question, budget, link), most)
+        question, way = ask_others(Search(job, options, run, about, question, budget, link, begun), most)
     started = run.clock()
     with open_memory_session("plan", address, run, place) as session:
         # Gradients that travel lie in buckets beside the model, on each GPU.
@@ -116,10 +118,11 @@ def plan(
         asked = memory_question(session, place, precision, run.seed, num_devices=together)
         session.progress("memory", 0.88)
         chosen, asked = way.batch_size if way else None, replace(asked, up_to_data=True)
-        question = _with_memory(session, asked, about, _with_job(session, question), chosen, proved)
+        is_late = place.is_here and run.clock() - begun >= budget
+        question = _with_memory(session, asked, about, _with_job(session, question), chosen, proved, is_late=is_late)
         if session.records.seconds():
             question = replace(question, spent={**question.spent, "memory": run.clock() - started})
-        if offers is not None and place.is_here and card_of(run.host.name) is None:
+        if offers is not None and place.is_here and not is_late and card_of(run.host.name) is None:
             session.ask(MeasureDevice(device=place.device))  # to be held against the peaks of the cards
         session.note(question, begins=True)
         answer = advise(session.records, question)
@@ -206,13 +209,18 @@ def _with_memory(
     question: PlanQuestion,
     chosen: int | None,
     proved: MemoryAnswer | None,
+    *,
+    is_late: bool,
 ) -> PlanQuestion:
-    """The question with an answer to memory, proved as far as a batch could be run."""
+    """The question with an answer to memory, proved as far as a batch could be run; or none, where it is too late."""
     own_step, baseline = session.records.description().own_step, Settings(**question.baseline)
     holds = proved is None or proved.num_devices == asked.num_devices
     known, notes = (proved, ()) if (proved and holds) or not asked.is_here else find_memory(about, asked)
     worth = worth_proving(baseline.batch_size, question.speed)
     asked = replace(asked, most=max(chosen, baseline.batch_size) if chosen else worth.most)
+    if known is None and is_late:
+        seen = seen_memory(session, asked, question)
+        return replace(question, memory=seen, notes=[*question.notes, *notes], missing=[*question.missing, MISSING])
     memory = known or ask_memory(session, asked)
     if asked.is_here and not chosen and not own_step and needs_passes(baseline, memory, question.speed):
         memory = ask_memory(session, replace(asked, effective_batch=question.own_size))

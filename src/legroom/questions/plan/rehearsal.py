@@ -27,9 +27,7 @@ HOPELESS = 1.5
 def rehearse(session: Session, question: PlanQuestion, device: str, seed: int, limit: float) -> list[Rehearsal]:
     """Runs of what was chosen, as long as they last together no longer than the limit."""
     found, spent = forecast_of(question), 0.0
-    if found is None or not found.is_worth_trying or limit < LONGER * found.chosen.seconds:
-        return []
-    if found.chosen.num_devices > question.num_devices_here:
+    if found is None or not is_worth_trying(question) or limit < LONGER * found.chosen.seconds:
         return []
     runs: list[Rehearsal] = []
     description, length = session.records.description(), found.length
@@ -46,6 +44,12 @@ def rehearse(session: Session, question: PlanQuestion, device: str, seed: int, l
         if found.baseline.seconds is not None and result.seconds > HOPELESS * found.baseline.seconds:
             break
     return runs
+
+
+def is_worth_trying(question: PlanQuestion) -> bool:
+    """Whether a run of what was chosen could change anything."""
+    found = forecast_of(question)
+    return found is not None and found.is_worth_trying and found.chosen.num_devices <= question.num_devices_here
 
 
 def _request(

@@ -7,16 +7,18 @@ from typing import Any, TypeVar
 from legroom.errors import JobError, NothingMeasured
 from legroom.job_address import AnyJob, address_of
 from legroom.plan_use import samples_between_looks
-from legroom.questions.base import Answer
+from legroom.questions.base import START_SECONDS, Answer, Foreseen
 from legroom.questions.devices.answer import DevicesAnswer
 from legroom.questions.devices.ask import devices
+from legroom.questions.devices.ask import foresee as foresee_devices
+from legroom.questions.loading.ask import foresee as foresee_loading
 from legroom.questions.loading.ask import loading
 from legroom.questions.plan.choice import Candidate, choose, first_batch
 from legroom.questions.plan.evidence import Target, current_entries, middle_run, own_runs, paces
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.known import Circumstances, KnownAnswers, find_known
 from legroom.questions.plan.records import PlanQuestion
-from legroom.questions.plan.rehearsal import rehearse
+from legroom.questions.plan.rehearsal import is_worth_trying, rehearse
 from legroom.questions.rate.ask import rate
 from legroom.questions.speed.ask import speed
 from legroom.requests import JobDescription
@@ -47,6 +49,8 @@ NUM_EVALUATIONS = 50
 LITTLE = 0.03
 """Of a step: loading that takes no more is not worth asking about."""
 LEAST_RATE_SECONDS = 5.0
+PROOF_SECONDS, PROOF_SHARE = 10.0, 0.15
+"""Of the budget, that are kept for the proof of memory: so many seconds, or that share where that is less."""
 TRIED_SHARE, TRIED_OWN_SHARE, LONG = 0.2, 0.1, 120.0
 """Of the budget, that trying the plan out may take; of the job's own run, where that is longer than so many seconds."""
 MEASURED_FOR_LINK = 2
@@ -65,9 +69,11 @@ class Search:
         question: PlanQuestion,
         budget: float,
         link: str | None = None,
+        started: float | None = None,
     ) -> None:
         self.job, self.address, self.run, self.about = job, address_of(job, options), run, about
         self.question, self.budget, self.link = question, budget, link
+        self.started = run.clock() if started is None else started
         self.known: KnownAnswers = find_known(about)
         self.words: dict[str, Any] = {"options": options, "device": about.device, "precision": about.precision}
 
@@ -83,6 +89,17 @@ class Search:
         if found.seconds:
             self.note(name, self.run.clock() - started)
         return found
+
+    def left(self) -> float:
+        """Seconds of the budget that the next question may take, those of a proof of memory kept back."""
+        kept_back = min(PROOF_SECONDS, PROOF_SHARE * self.budget)
+        return self.budget - (self.run.clock() - self.started) - kept_back
+
+    def affords(self, foresee: Callable[..., Foreseen], **words: Any) -> bool:
+        """Whether what is left is enough for a question at its quickest."""
+        given = {name: self.words[name] for name in ("options", "device")}
+        foreseen = foresee(self.job, run=self.run, **given, **words)
+        return self.left() >= sum(probe.seconds[0] for probe in foreseen.probes)
 
     def note(self, name: str, seconds: float) -> None:
         """Write down what a question took."""
@@ -147,7 +164,7 @@ def _ask_rates(search: Search, description: JobDescription, most: int | None) ->
         known = [one for one in search.known.rates if one.batch_size == size]
         if known:
             search.learn(rates=known)
-        elif not _ask_rate(search, "rate", size, search.about.target, rate_budget(search)):
+        elif not _ask_rate(search, "rate", size, search.about.target, min(rate_budget(search), search.left())):
             return
         else:
             _go_on(search, size)
@@ -155,9 +172,9 @@ def _ask_rates(search: Search, description: JobDescription, most: int | None) ->
     _ask_devices(search, most)
     best = choose(search.question, most)
     if best is not None and _is_untried(search, best, most):
-        missing = search.question.missing
-        _ask_rate(search, "rate again", best.size, _same_target(search), AGAIN_SHARE * rate_budget(search))
-        search.learn(missing=missing)  # a rate that was not found there is moved there, and tried out
+        missing, budget = search.question.missing, min(AGAIN_SHARE * rate_budget(search), search.left())
+        if _ask_rate(search, "rate again", best.size, _same_target(search), budget) or budget >= LEAST_RATE_SECONDS:
+            search.learn(missing=missing)  # a rate that was not found there is moved there, and tried out
         _read_training(search, description)
 
 
@@ -183,6 +200,9 @@ def _ask_devices(search: Search, most: int | None) -> None:
     measured = None if search.link else max(here, default=0) if max(here, default=0) > 1 else MEASURED_FOR_LINK
     found: DevicesAnswer | None = search.known.devices(size, search.link, numbers)
     if found is None:
+        if not search.affords(foresee_devices, measured=measured or 1):
+            search.miss(f"How many devices pay was not asked: the budget left {_told(search)} for it. Raise --budget")
+            return
         words = {"batch_size": size, "most": max(numbers), "measured": measured, "link": search.link}
         try:
             told = search.ask("devices", devices, **words)
@@ -202,7 +222,9 @@ def _same_target(search: Search) -> str:
 
 def _go_on(search: Search, size: int) -> None:
     """Where no rate was at the target yet, seek on for as long as the plan's budget allows; trials are recalled."""
-    first, most = search.question.rates[-1], MOST_SHARE * search.budget
+    first = search.question.rates[-1]
+    # Trials that are recalled count as when they were made: so what they took is not taken off twice.
+    most = min(MOST_SHARE * search.budget, search.left() + search.question.spent.get("rate", 0.0))
     if first.reached or first.target["from"] == "begun" or most < WORTH_MORE * rate_budget(search):
         return
     search.learn(missing=search.question.missing[:-1])
@@ -244,7 +266,10 @@ def _first(search: Search, most: int | None) -> int:
 def _ask_rate(search: Search, name: str, size: int, target: str, budget: float) -> bool:
     """Whether a rate was found at that batch."""
     if budget < LEAST_RATE_SECONDS:
-        search.miss(f"Rate, schedule and length are the job's own: the budget leaves {budget:.0f} s to seek them")
+        what = "Rate, schedule and length are the job's own"
+        if search.question.rates:
+            what = f"The rate at updates of {size:,} is moved from another batch, not measured"
+        search.miss(f"{what}: the budget left {_told(search)} to seek it. Raise --budget")
         return False
     try:
         found = search.ask(name, rate, batch_size=size, target=target, budget=budget)
@@ -275,7 +300,10 @@ def _read_training(search: Search, description: JobDescription) -> None:
         now = session.records.head
         entries = current_entries(session.logbook.path, now)
         runs = own_runs(entries, description, search.about.device, target)
-        if not runs and target is not None:
+        if not runs and target is not None and search.left() < START_SECONDS + OWN_SHARE * rate_budget(search):
+            told = "What the job's own settings take to the target was not measured: the budget left"
+            search.miss(f"{told} {_told(search)}. Raise --budget")
+        elif not runs and target is not None:
             _run_own(search, session, target)
             entries = current_entries(session.logbook.path, now) + session.records.entries
             runs = own_runs(entries, description, search.about.device, target)
@@ -298,6 +326,11 @@ def _run_own(search: Search, session: Session, target: Target) -> None:
         search.note("baseline", search.run.clock() - started)
 
 
+def _told(search: Search) -> str:
+    """Seconds left, as a sentence has them."""
+    return f"{max(0.0, search.left()):.0f} s"
+
+
 def _try_out(search: Search) -> None:
     """The chosen run on fresh seeds, where that is cheap: a share of the budget, and of a long run of the job's own."""
     pace, started = pace_of(search.question), search.run.clock()
@@ -307,6 +340,7 @@ def _try_out(search: Search) -> None:
     search.run.progress("rehearsal: the plan's own run on fresh seeds", SHARES["rehearsal"][0])
     with search.session() as session:
         session.describe(search.run.seed)
+        limit, wanted = min(limit, search.left()), limit
         try:
             found = rehearse(session, search.question, search.about.device, search.run.seed, limit)
         except JobError as error:
@@ -315,6 +349,8 @@ def _try_out(search: Search) -> None:
             search.miss(f"The plan is for one device: a run on several failed. {error}")
             search.learn(numbers=(1,))
             found = []
+        if not found and limit < wanted and is_worth_trying(search.question):
+            search.miss(f"The plan was not tried out on fresh seeds: the budget left {_told(search)}. Raise --budget")
         search.learn(rehearsals=found)
         if session.records.seconds():
             search.note("rehearsal", search.run.clock() - started)
@@ -333,4 +369,9 @@ def _ask_loading(search: Search, size: int) -> None:
             note = f"Loading a batch of {size:,} takes {share:.1%} of a step, so workers were not compared"
             search.learn(notes=[*search.question.notes, note])
             return
+    if not search.affords(foresee_loading):
+        told = f"the budget left {_told(search)} for it. Raise --budget"
+        search.miss(f"Workers stay as the job has them: loaders were not compared, {told}")
+        search.learn(loading=known)
+        return
     search.learn(loading=[search.ask("loading", loading, batch_size=size), *known])

@@ -1,0 +1,92 @@
+"""A budget bounds the whole plan: what it left no time for is told, and the plan is the best that was found by then."""
+
+from dataclasses import replace
+
+import pytest
+
+from legroom.plan_file import read_plan
+from legroom.questions.devices.records import TimeRanks
+from legroom.questions.memory.records import StepPeaks
+from legroom.questions.plan.view import section, summary
+from legroom.questions.rate.records import GrowTrunk
+from legroom.questions.speed.records import TimeSteps
+from legroom.session import advise_again
+from legroom.training.records import Train
+
+LATE = 5.0
+"""Seconds by which a process that was started last may be late."""
+
+
+def ask(planted, folder, budget, *, machine=None, **words):
+    """The answer, and the seconds that it took on the machine's clock."""
+    machine = machine or planted.plant()
+    started = machine.clock()
+    return planted.ask(folder, machine, budget=budget, **words), machine.clock() - started
+
+
+@pytest.mark.parametrize("budget", [20.0, 30.0, 45.0, 90.0])
+@pytest.mark.parametrize("kind", ["sooner", "never there", "several devices"])
+def test_a_plan_ends_by_its_budget(planted, tmp_path, kind, budget):
+    machine = planted.plant(learner=replace(planted.LEARNER, s_min=4000)) if kind == "never there" else None
+    words = {"num_gpus": 4, "devices": "all"} if kind == "several devices" else {}
+    answer, seconds = ask(planted, tmp_path, budget, machine=machine, **words)
+    assert seconds <= budget + LATE
+    assert advise_again(tmp_path, "plan") == answer
+
+
+def test_what_there_was_no_time_for_is_told_and_more_time_leaves_less_of_it(planted, tmp_path):
+    found = [ask(planted, tmp_path / f"{budget}", budget)[0] for budget in (20.0, 45.0, 300.0)]
+    missing = [len(answer.missing) for answer in found]
+    assert missing == sorted(missing, reverse=True)
+    assert missing[0] > 0 == missing[-1]
+    assert all("Raise --budget" in sentence for answer in found for sentence in answer.missing)
+    assert any("not tried out on fresh seeds: the budget left" in sentence for sentence in found[0].missing)
+    assert found[0].predicted_seconds is not None, "a rate was found in time, and stands"
+
+
+def test_several_devices_are_not_asked_where_they_would_take_more_than_is_left(planted, tmp_path):
+    machine = planted.plant()
+    answer, _ = ask(planted, tmp_path, 60.0, machine=machine, num_gpus=4, devices="all")
+    assert not [request for request in machine.asked if isinstance(request, TimeRanks)]
+    assert any("How many devices pay was not asked: the budget left" in sentence for sentence in answer.missing)
+
+
+def late(machine, kind, seconds):
+    """The machine, which takes so much longer for requests of a kind that a budget ends meanwhile."""
+    whole = machine.answer
+
+    def answer(request):
+        if isinstance(request, kind):
+            machine.clock.advance(seconds)
+        return whole(request)
+
+    machine.answer = answer
+    return machine
+
+
+def test_where_nothing_is_left_the_plan_is_what_ran_and_nothing_more_is_asked(planted, tmp_path):
+    machine = late(planted.plant(), TimeSteps, 100.0)
+    answer, _ = ask(planted, tmp_path, 60.0, machine=machine)
+    assert not [request for request in machine.asked if isinstance(request, GrowTrunk | StepPeaks | Train)]
+    assert (answer.batch_size, answer.learning_rate) == (planted.OWN.batch_size, planted.OWN.learning_rate)
+    assert any(sentence.startswith("Rate, schedule and length are the job's own") for sentence in answer.missing)
+    assert any("memory holds the batch was not proved" in sentence for sentence in answer.missing)
+    assert "no forecast" in summary(answer)
+    assert read_plan(tmp_path / "plan.toml").settings.batch_size == planted.OWN.batch_size
+    assert section(answer).tables
+    assert advise_again(tmp_path, "plan") == answer
+
+
+def test_a_plan_whose_memory_was_not_proved_says_so_on_its_page(planted, tmp_path):
+    found, _ = ask(planted, tmp_path, 60.0, machine=late(planted.plant(), Train, 60.0))
+    assert "device_bytes" in section(found).what_if.guessed
+    assert any("was not proved" in sentence for sentence in found.missing)
+    assert not [item for item in found.recommendations if item.name == "eval_batch_size"]
+
+
+def test_answers_that_lie_in_the_folder_cost_nothing(planted, tmp_path):
+    whole, _ = ask(planted, tmp_path, 3000.0)
+    again, seconds = ask(planted, tmp_path, 60.0)
+    assert seconds <= 60.0 + LATE
+    assert again.settings == whole.settings
+    assert not [sentence for sentence in again.missing if "Rate" in sentence]

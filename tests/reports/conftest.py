@@ -13,6 +13,7 @@ from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.rate.fake import FakeLearning
 from legroom.questions.size.fake import FakeSizes
 from legroom.questions.speed.answer import SpeedAnswer
+from legroom.questions.variants.fake import FakeVariants
 from legroom.reports.page import write_page
 from legroom.reports.saved_answers import save_answer
 from legroom.reports.views import views
@@ -64,6 +65,14 @@ def size_answer(tmp_path):
     """Of planted trials."""
     run = api.Run(out=tmp_path / "size", engine=FakeMachine(FakeSizes()))
     return api.size(JobAddress(text=NASTY), device="cpu", seeds=1, run=run)
+
+
+@pytest.fixture
+def variants_answer(tmp_path):
+    """Of a machine on which bf16 is twice as fast and spoils what is learned."""
+    fake = FakeVariants(ratios={"bf16": 2.0, "fused": 1.2}, diverges=("bf16",))
+    run = api.Run(out=tmp_path / "variants", engine=FakeMachine(fake))
+    return api.variants(JobAddress(text=NASTY), device="cpu", run=run)
 
 
 @pytest.fixture

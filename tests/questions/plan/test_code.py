@@ -109,5 +109,18 @@ def test_transformers_takes_the_arguments(tmp_path, monkeypatch):
     assert found.lr_scheduler_kwargs == {"num_decay_steps": 5, "decay_type": "linear"}
 
 
+def test_the_lines_for_pytorch_train_with_layout_and_fused_optimizer():
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 2, 2), torch.nn.Flatten())
+    words = {
+        "model": model,
+        "dataset": torch.ones(9, 3, 4, 4),
+        "make_optimizer": lambda model, rate: torch.optim.AdamW(model.parameters(), rate),
+        "compute_loss": lambda model, batch: model(batch).square().mean(),
+    }
+    exec(code_of({**PLAN, "channels_last": True, "fused": True}, 3, 1)["pytorch"], words)
+    assert words["optimizer"].param_groups[0]["fused"]
+    assert model[0].weight.is_contiguous(memory_format=torch.channels_last)
+
+
 def test_settings_name_all_that_the_lines_need():
     assert set(PLAN) <= set(Settings.__dataclass_fields__)

@@ -161,6 +161,15 @@ def test_a_budget_that_is_spent_leaves_the_rest_untried_and_nothing_unchecked_is
     assert not any(isinstance(request, TrainVariant) for request in machine.asked)
 
 
+def test_compiling_that_takes_too_long_leaves_what_else_was_found(tmp_path):
+    fake = FakeVariants(ratios={"bf16": 1.5, "compile": 2.0}, compile_seconds=50.0)
+    answer, machine = ask(tmp_path, fake, num_steps=100_000, budget=40.0)
+    assert answer.chosen == ["bf16"]
+    assert row(answer, "compile")["verdict"] == "failed"
+    asked = [request for request in machine.asked if isinstance(request, TimeVariant | TrainVariant)]
+    assert asked[-1].changes == {"compile": True}
+
+
 def test_a_run_that_was_stopped_goes_on_and_repeats_nothing(tmp_path):
     fake = FakeVariants(ratios={"bf16": 1.5, "fused": 1.2}, spoils=("bf16",))
     whole, machine = ask(tmp_path / "whole", fake)

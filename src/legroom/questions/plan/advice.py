@@ -14,6 +14,7 @@ from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import limit_of, rate_note, recommend_batch
 from legroom.questions.plan.code import code_of
 from legroom.questions.plan.device_words import device_notes
+from legroom.questions.plan.faster import own_run_seconds, variants_at
 from legroom.questions.plan.forecast import Forecast, cost_in_money, factors_of, forecast_of
 from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
 from legroom.questions.plan.records import PlanQuestion
@@ -32,6 +33,7 @@ def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
     forecast = forecast_of(question)
     adopted = forecast if forecast and forecast.is_better else None
     found = _recommend(question, memory, baseline, adopted, own_step=records.description().own_step)
+    found += _faster(question, baseline, found)
     settings = replace(baseline, **{item.name: item.value for item in found if item.name in SETTINGS})
     decided = {item.name for item in found}
     words = _forecast_words(question, forecast, adopted)
@@ -58,7 +60,7 @@ def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
         target=f"{target['name']}={target['value']!r}" if target else "",
         cooldown_steps=cooldown,
         **words,
-        kept=forecast is not None and adopted is None,
+        kept=forecast is not None and adopted is None and not _faster(question, baseline, found),
         settings=asdict(settings),
         baseline=asdict(baseline),
         factors=factors,
@@ -102,6 +104,13 @@ def _recommend(
     return [*batch, *workers(question.loading, batch[0].value)]
 
 
+def _faster(question: PlanQuestion, baseline: Settings, found: list[Recommendation]) -> list[Recommendation]:
+    """The variants that pay at the batch to be run."""
+    chosen = {"batch_size": baseline.batch_size, **{item.name: item.value for item in found}}
+    quick = variants_at(question, chosen["batch_size"], chosen.get("num_devices", 1))
+    return list(quick.recommendations) if quick else []
+
+
 def _nearest(question: PlanQuestion) -> RateAnswer | None:
     """What came nearest to a target that somebody named and nothing reached; the job's own settings are there else."""
     target = question.target
@@ -139,10 +148,11 @@ def _forecast_words(question: PlanQuestion, forecast: Forecast | None, adopted: 
         }
     elif baseline.seconds is not None:
         spread = joined_spread(forecast.seconds_spread, spread_of(own_steps(question)))
+        seconds = own_run_seconds(question, baseline.candidate) if baseline.candidate else baseline.seconds
         words |= {
-            "predicted_seconds": baseline.seconds,
-            "predicted_range": (baseline.seconds / spread, baseline.seconds * spread),
-            "predicted_cost": cost_in_money(question, baseline.seconds, 1),
+            "predicted_seconds": seconds,
+            "predicted_range": (seconds / spread, seconds * spread),
+            "predicted_cost": cost_in_money(question, seconds, 1),
         }
     return words
 

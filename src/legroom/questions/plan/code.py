@@ -68,6 +68,20 @@ def _length(words: Mapping[str, Any]) -> str:
     return str(words["num_steps"]) if words["num_steps"] else f"{words['num_epochs']} * len(loader)"
 
 
+def _faster(words: Mapping[str, Any], model: str = "model") -> str:
+    """Layout and compiled loss; images are to be laid out alike, best where they are loaded."""
+    last = f"{model} = {model}.to(memory_format=torch.channels_last)  # images too, by the same word\n"
+    return (last if words.get("channels_last") else "") + (
+        "compute_loss = torch.compile(compute_loss)\n" if words.get("compile") else ""
+    )
+
+
+def _fused(words: Mapping[str, Any], indent: str = "") -> str:
+    """The optimizer's fused form, before its first step; the same as fused=True where it is made."""
+    lines = ("for group in optimizer.param_groups:", '    group["fused"], group["foreach"] = True, False')
+    return "".join(f"{indent}{line}\n" for line in lines) if words.get("fused") else ""
+
+
 def _pytorch(words: Mapping[str, Any]) -> str:
     passes, clip = words["accumulation_steps"], words["clip_norm"]
     share = f" / {passes}" if passes > 1 else ""
@@ -86,9 +100,11 @@ def _pytorch(words: Mapping[str, Any]) -> str:
         + (", DistributedSampler\n\n" if several else "\n\n")
         + _schedule(words)
         + "\n"
+        + _faster(words)
         + (wrap if several else "")
         + _loader(words, order)
         + f"optimizer = make_optimizer(model, {words['learning_rate']!r})\n"
+        + _fused(words)
         + "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
         + _shared(words)
         + f"for step in range({_length(words)}):\n"
@@ -108,9 +124,12 @@ def _lightning(words: Mapping[str, Any]) -> str:
         + _schedule(words)
         + f"\n\ndef configure_optimizers(self):  # of your LightningModule\n"
         f"    optimizer = make_optimizer(self, {words['learning_rate']!r})\n"
-        "    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
+        + _fused(words, "    ")
+        + "    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
         '    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}\n\n\n'
         + _loader(words)
+        + _faster({**words, "compile": False}, "module")
+        + ("module = torch.compile(module)\n" if words.get("compile") else "")
         + f"trainer = lightning.Trainer({length}, {devices}accumulate_grad_batches={words['accumulation_steps']}, "
         f"precision={PRECISIONS['lightning'][words['precision']]!r}, gradient_clip_val={words['clip_norm']})\n"
     )
@@ -126,6 +145,9 @@ def _transformers(words: Mapping[str, Any]) -> str:
     else:
         schedule = f"# your own schedule, {words['schedule']!r}, stays"
     ahead = f"\n    dataloader_prefetch_factor={words['prefetch_factor']}," if words["num_workers"] else ""
+    more = '    optim="adamw_torch_fused",  # where yours is AdamW\n' if words.get("fused") else ""
+    more += "    torch_compile=True,\n" if words.get("compile") else ""
+    more += "    # model.to(memory_format=torch.channels_last), images too\n" if words.get("channels_last") else ""
     return (
         _start(words) + "from transformers import TrainingArguments\n\n"
         "arguments = TrainingArguments(\n"
@@ -135,7 +157,7 @@ def _transformers(words: Mapping[str, Any]) -> str:
         f"    learning_rate={words['learning_rate']!r},\n    warmup_steps={words['warmup_steps']},\n    {schedule}\n"
         f"    max_grad_norm={words['clip_norm'] or 0.0},\n"
         f"    bf16={words['precision'] == 'bf16'},\n    fp16={words['precision'] == 'fp16'},\n"
-        f"    dataloader_num_workers={words['num_workers']},{ahead}\n    dataloader_drop_last=True,\n"
+        f"    dataloader_num_workers={words['num_workers']},{ahead}\n    dataloader_drop_last=True,\n{more}"
         f"    seed={words['seed']},\n)\n"
     )
 
@@ -165,8 +187,10 @@ def _accelerate(words: Mapping[str, Any]) -> str:
         + _schedule(words)
         + "\n"
         + f"accelerator = Accelerator(gradient_accumulation_steps={passes}, mixed_precision={precision!r})\n"
+        + _faster(words)
         + _loader(words)
         + f"optimizer = make_optimizer(model, {words['learning_rate']!r})\n"
+        + _fused(words)
         + "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
         + f"model, optimizer, loader{kept} = accelerator.prepare(model, optimizer, loader{kept})\n"
         + "batches = itertools.chain.from_iterable(itertools.repeat(loader))\n"

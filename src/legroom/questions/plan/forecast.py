@@ -21,6 +21,7 @@ from legroom.questions.plan.choice import (
 )
 from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import LEAST_DOUBT, Pace, joined, pace_of
+from legroom.questions.plan.faster import quickened
 from legroom.questions.plan.groups import Group, group_factors, group_of
 from legroom.questions.plan.records import OwnRun, PlanQuestion
 from legroom.questions.plan.tried import as_tried, counted_steps, own_steps, rehearsals_of, spread_of, surely
@@ -82,6 +83,7 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
     group = group_of(question, chosen.num_devices) if chosen.num_devices > 1 else None
     if group is not None:
         seconds_spread = joined_spread(seconds_spread, group.spread(chosen.batch_size))
+    chosen, pace, seconds_spread = quickened(question, chosen, pace, num_workers, seconds_spread)
     steps_spread, baseline = learned.spread(chosen.size), baseline_of(question)
     # Its updates are those of the slowest seed already: what may still make it later is the pace.
     length, doubt = math.ceil(chosen.num_steps), joined_spread(LEAST_SPREAD, seconds_spread)

@@ -14,6 +14,7 @@ from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.speed.answer import SpeedAnswer
+from legroom.questions.variants.answer import VariantsAnswer
 
 if TYPE_CHECKING:
     from legroom.reports.saved_answers import SavedAnswer
@@ -62,6 +63,11 @@ class KnownAnswers:
                 if same_link and {1, *numbers} <= {one["num_devices"] for one in answer.points}:
                     return answer
         return None
+
+    def variants(self, batch_size: int) -> VariantsAnswer | None:
+        """Whether bf16 and the like pay at that batch."""
+        found = (answer for answer in self.answers if isinstance(answer, VariantsAnswer))
+        return next((answer for answer in found if answer.batch_size == batch_size), None)
 
     @property
     def rates(self) -> list[RateAnswer]:
@@ -113,6 +119,8 @@ def _is_about(answer: Answer, about: Circumstances) -> bool:
             if not _same_target(answer, about.target):
                 return False
             precision = str(answer.settings["precision"])
+        case VariantsAnswer():
+            precision = str(answer.baseline["precision"])
         case DevicesAnswer(rule="legroom"):
             precision = answer.precision
         case LoadingAnswer(num_devices=1, rule="legroom"):

@@ -10,6 +10,7 @@ from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.speed.answer import SpeedAnswer
+from legroom.questions.variants.answer import VariantsAnswer
 from legroom.requests import RecordKind
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class PlanQuestion:
     """By the job's own settings, one for each seed."""
     rehearsals: Sequence[Rehearsal] = ()
     """Of what was chosen, one for each seed; none where the budget did not last for them."""
+    variants: VariantsAnswer | None = None
+    """Whether bf16 and the like pay for the run; None where it is too short for asking to pay."""
     looks_samples: int | None = None
     """Samples between two evaluations of a run that is compared; None: an epoch."""
     paces: Mapping[int, float] = field(default_factory=dict)

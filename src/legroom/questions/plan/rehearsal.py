@@ -5,11 +5,11 @@ does, tells what a fresh one takes, and whether that is less than the job's own 
 """
 
 from dataclasses import asdict
-from typing import Any
 
+from legroom.questions.plan.faster import changes_at
 from legroom.questions.plan.forecast import Forecast, forecast_of
-from legroom.questions.plan.recommend import learned_items
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
+from legroom.questions.plan.way import settings_of_run
 from legroom.requests import JobDescription
 from legroom.session import Session
 from legroom.training.records import Several, Train, Trained
@@ -57,10 +57,7 @@ def _request(
 ) -> Train:
     chosen, target = found.chosen, question.target
     assert target is not None
-    items = {item.name: item.value for item in learned_items(question, found, length) if item.name in question.baseline}
-    settings: dict[str, Any] = {**question.baseline, **items, "seed": seed}
-    settings |= {"batch_size": chosen.batch_size, "accumulation_steps": chosen.num_passes}
-    settings["num_devices"] = chosen.num_devices
+    settings = {**settings_of_run(question, found, length), "seed": seed, **changes_at(question, chosen)}
     every = None if question.looks_samples is None else max(1, round(question.looks_samples / chosen.size))
     aim = (target["name"], target["value"])
     several = asdict(Several(num_local=chosen.num_devices)) if chosen.num_devices > 1 else {}

@@ -16,11 +16,15 @@ from legroom.questions.loading.ask import loading
 from legroom.questions.plan.choice import Candidate, choose, first_batch
 from legroom.questions.plan.evidence import Target, current_entries, middle_run, own_runs, paces
 from legroom.questions.plan.factors import pace_of
+from legroom.questions.plan.forecast import forecast_of
 from legroom.questions.plan.known import Circumstances, KnownAnswers, find_known
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.rehearsal import is_worth_trying, rehearse
+from legroom.questions.plan.way import way_of_run
 from legroom.questions.rate.ask import rate
 from legroom.questions.speed.ask import speed
+from legroom.questions.variants.ask import LEAST_SECONDS as LEAST_VARIANTS_SECONDS
+from legroom.questions.variants.ask import variants
 from legroom.requests import JobDescription
 from legroom.session import Run, Session, open_session
 from legroom.training.records import Train
@@ -32,7 +36,8 @@ SHARES = {
     "baseline": (0.6, 0.65),
     "devices": (0.65, 0.67),
     "rate again": (0.67, 0.75),
-    "loading": (0.75, 0.83),
+    "loading": (0.75, 0.8),
+    "variants": (0.8, 0.83),
     "rehearsal": (0.83, 0.87),
 }
 """Of the progress bar."""
@@ -55,6 +60,10 @@ TRIED_SHARE, TRIED_OWN_SHARE, LONG = 0.2, 0.1, 120.0
 """Of the budget, that trying the plan out may take; of the job's own run, where that is longer than so many seconds."""
 MEASURED_FOR_LINK = 2
 """Devices that are run together where more than are here are asked for: two tell the link."""
+
+
+VARIANTS_SHARE, VARIANTS_RUN_SHARE = 0.2, 0.5
+"""Of the budget, and of the plan's run, that asking for variants of the step may take."""
 
 
 class Search:
@@ -136,7 +145,9 @@ def ask_others(search: Search, most: int | None) -> tuple[PlanQuestion, Candidat
     best = choose(search.question, most)
     size = best.batch_size if best else None
     _ask_loading(search, size or _likely(search, most))
+    _ask_variants(search, _likely(search, most))
     _try_out(search)
+    _ask_variants(search, _likely(search, most), tried=True)
     return search.question, choose(search.question, most)
 
 
@@ -344,6 +355,10 @@ def _try_out(search: Search) -> None:
         try:
             found = rehearse(session, search.question, search.about.device, search.run.seed, limit)
         except JobError as error:
+            if search.question.variants and search.question.variants.chosen:
+                search.miss(f"Variants of the step were left out: a run with them failed. {error}")
+                search.learn(variants=None)
+                return
             if max(search.question.numbers) == 1:
                 raise
             search.miss(f"The plan is for one device: a run on several failed. {error}")
@@ -354,6 +369,29 @@ def _try_out(search: Search) -> None:
         search.learn(rehearsals=found)
         if session.records.seconds():
             search.note("rehearsal", search.run.clock() - started)
+
+
+def _ask_variants(search: Search, likely: int, *, tried: bool = False) -> None:
+    """Whether bf16 and the like pay for what will be run: as chosen, or by the job's own settings where they stay.
+
+    tried: what was chosen was tried out by now; where it stays, so does what was found.
+    """
+    found = forecast_of(search.question)
+    is_chosen = found is not None and (found.is_better or (found.is_worth_trying and not tried))
+    if tried and is_chosen:
+        return
+    search.learn(variants=None)
+    way = way_of_run(search.question, found if is_chosen else None, likely)
+    if way is None or way.settings.get("num_devices", 1) != 1:
+        return
+    known = search.known.variants(way.settings["batch_size"])
+    limit = round(min(VARIANTS_SHARE * search.budget, VARIANTS_RUN_SHARE * way.seconds))
+    if known is not None:
+        search.learn(variants=known)
+    elif limit >= LEAST_VARIANTS_SECONDS:
+        settings = {name: value for name, value in way.settings.items() if name not in ("precision", "seed")}
+        words = {"settings": settings, "num_steps": way.num_steps, "budget": float(limit)}
+        search.learn(variants=search.ask("variants", variants, **words))
 
 
 def _ask_loading(search: Search, size: int) -> None:

@@ -28,6 +28,9 @@ COMPARED = {
     "num_workers": "workers",
     "prefetch_factor": "prefetch",
     "precision": "precision",
+    "channels_last": "channels last",
+    "fused": "fused optimizer",
+    "compile": "torch.compile",
 }
 """Settings of the table, by the names people have for them."""
 ALWAYS = ("batch_size", "learning_rate", "num_workers")
@@ -49,7 +52,15 @@ def _settings(answer: PlanAnswer) -> str:
     warm = f" with {answer.warmup_steps:,} warm-up steps" if answer.warmup_steps else ""
     kept = {item.name for item in answer.recommendations if not item.evidence}
     own = " (the job's own)" if "learning_rate" in kept and not answer.kept else ""
-    return f"{batch}, rate {answer.learning_rate:.3g}{own}{warm}, {_workers(answer.num_workers)}"
+    return f"{batch}, rate {answer.learning_rate:.3g}{own}{warm}, {_workers(answer.num_workers)}{_faster(answer)}"
+
+
+def _faster(answer: PlanAnswer) -> str:
+    """Variants of the step that the job's own settings do not have."""
+    names = {"precision": f"in {answer.precision}", "fused": "fused optimizer", "compile": "torch.compile"}
+    names["channels_last"] = "channels last"
+    changed = [word for name, word in names.items() if answer.baseline.get(name) != answer.settings.get(name)]
+    return "".join(f", {word}" for word in changed)
 
 
 def _workers(num: int) -> str:
@@ -193,11 +204,14 @@ def print_plan(console: Console, answer: PlanAnswer) -> None:
 
 
 def _word(value: Any) -> str:
-    if value is None:
-        return "none"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}" if isinstance(value, float) else f"{value}"
 
 
 VIEW = View(
-    answer=PlanAnswer, print=print_plan, section=section, made_of=("memory", "speed", "loading", "rate", "devices")
+    answer=PlanAnswer,
+    print=print_plan,
+    section=section,
+    made_of=("memory", "speed", "loading", "rate", "devices", "variants"),
 )

@@ -22,30 +22,36 @@ def choose(evidence: Evidence) -> Choice:
     """The variants with which a run is soonest and learns as without them.
 
     Each is timed alone, then those that pay together: gains do not multiply. The losses of what would be soonest are
-    looked at first; where they leave the spread, those of each of its parts, and what spoils them goes.
+    looked at first; where they leave the spread, those of each of its parts, and what spoils them goes. Compiling comes
+    when all else is known, so that it cannot take the time of the others.
     """
-    untimed = next((name for name in evidence.question.names if _lacks_time(evidence, (name,))), None)
+    names = tuple(evidence.question.names)
+    plain = _choose(evidence, tuple(name for name in names if name != "compile"))
+    return plain if plain.lacks or "compile" not in names else _choose(evidence, names)
+
+
+def _choose(evidence: Evidence, names: Names) -> Choice:
+    """The choice among these."""
+    untimed = next((name for name in names if _lacks_time(evidence, (name,))), None)
     if untimed is not None:
         return Choice(lacks="time", about=(untimed,))
-    groups = _groups(evidence)
+    groups = _groups(evidence, names)
     untimed_group = next((group for group in groups if _lacks_time(evidence, group)), None)
     if untimed_group is not None:
         return Choice(lacks="time", about=untimed_group)
     for group in sorted((group for group in groups if evidence.pays(group)), key=lambda one: _cost(evidence, one)):
         checks = [group] if len(group) == 1 or evidence.stays(group) is not False else [(name,) for name in group]
-        unknown = next((check for check in checks if evidence.stays(check) is None), None)
+        unknown = next((one for one in checks if evidence.stays(one) is None and not _is_skipped(evidence, one)), None)
         if unknown is not None:
-            return Choice(lacks="losses", about=unknown) if not _is_skipped(evidence, unknown) else Choice()
+            return Choice(lacks="losses", about=unknown)
         if evidence.stays(group):
             return Choice(names=group)
     return Choice()
 
 
-def _groups(evidence: Evidence) -> list[Names]:
+def _groups(evidence: Evidence, among: Names) -> list[Names]:
     """Those that pay and do not spoil the losses: each alone, all but the compiler, and all."""
-    names = tuple(
-        name for name in evidence.question.names if evidence.pays((name,)) and evidence.stays((name,)) is not False
-    )
+    names = tuple(name for name in among if evidence.pays((name,)) and evidence.stays((name,)) is not False)
     plain = tuple(name for name in names if name != "compile")
     return list(dict.fromkeys(group for group in (*((name,) for name in names), plain, names) if group))
 

@@ -57,7 +57,7 @@ class FakeVariants:
         """What a child would report, and the seconds that would take."""
         if isinstance(request, TimeVariant):
             start = self.compile_seconds if "compile" in _names(request) else 0.0
-            return self.time(request), request.seconds + start
+            return self.time(request), request.seconds + min(start, request.limit_seconds)
         return self.train(request), request.num_steps * self.step_seconds
 
     def time(self, request: TimeVariant) -> VariantTimed:
@@ -66,6 +66,8 @@ class FakeVariants:
         failed = next((self.outcomes[name] for name in names if name in self.outcomes), None)
         if failed:
             return VariantTimed(outcome=failed[0], why=failed[1])  # type: ignore[arg-type]
+        if "compile" in names and self.compile_seconds > request.limit_seconds:
+            return VariantTimed(outcome="too_long", why="planted: compiling takes longer than allowed")
         ratio = math.prod(self.ratios.get(name, 1.0) for name in names) * (self.together if len(names) > 1 else 1.0)
         more = math.prod(self.memory_ratios.get(name, 1.0) for name in names)
         return VariantTimed(

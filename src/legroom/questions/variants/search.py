@@ -8,10 +8,11 @@ from legroom.questions.variants.evidence import Evidence, read_evidence
 from legroom.questions.variants.records import NUM_SEEDS, TimeVariant, VariantsQuestion, VariantTimed
 from legroom.session import Session
 
-TURNS_SECONDS = 3.0
-"""For the turns of one comparison."""
+TURNS_SECONDS, TURNS_SHARE = 3.0, 0.06
+"""For the turns of one comparison, and of the budget where that is less."""
 MOST_STEPS, FEWEST_STEPS = 48, 16
 """Updates whose losses are compared: fewer where steps are long, and none where even these do not fit the budget."""
+LOSSES_SHARE = 0.8
 COMPILE_SHARE, COMPILE_SECONDS = 0.5, 180.0
 """Of the budget, and at most, that the first update of a variant may take: compiling does."""
 SHORT_RUN = 20.0
@@ -54,7 +55,8 @@ def _measure(session: Session, question: VariantsQuestion, evidence: Evidence, c
     if choice.lacks == "time":
         # By the whole budget, not by what is left of it: a search that goes on must ask for the same again.
         limit = min(COMPILE_SECONDS, COMPILE_SHARE * question.budget_seconds)
-        _time(session, question.time(choice.about, TURNS_SECONDS, limit, len(evidence.timed.get(choice.about, ()))))
+        seconds = min(TURNS_SECONDS, TURNS_SHARE * question.budget_seconds)
+        _time(session, question.time(choice.about, seconds, limit, len(evidence.timed.get(choice.about, ()))))
         return
     known = read_evidence([*session.logbook.known, *session.records.entries], question)
     num_steps = _known_steps(known) or _loss_steps(evidence.step_seconds or 0.0, left)
@@ -74,8 +76,9 @@ def _time(session: Session, request: TimeVariant) -> None:
 
 
 def _loss_steps(step_seconds: float, left: float) -> int:
-    """Updates of each training, such that all of them take half of what is left."""
-    return min(MOST_STEPS, int(0.5 * left / (2 * NUM_SEEDS * step_seconds))) if step_seconds else MOST_STEPS
+    """Updates of each training, such that all of them take that share of what is left."""
+    each = LOSSES_SHARE * left / (2 * NUM_SEEDS)
+    return min(MOST_STEPS, int(each / step_seconds)) if step_seconds else MOST_STEPS
 
 
 def _known_steps(evidence: Evidence) -> int | None:

@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from legroom.questions.variants.answer import VariantsAnswer
+from legroom.questions.variants.spread import HOPELESS
 from legroom.reports.figures import Axis, Column, Figure, Mark, Section, Series, Table
 from legroom.reports.numbers import quantity
 from legroom.reports.terminal import print_remarks, print_title
@@ -113,7 +114,7 @@ def _losses(answer: VariantsAnswer) -> list[Figure]:
             Series(
                 name=name,
                 x=list(range(1, 1 + len(rows))),
-                y=[sum(row) / len(row) for row in rows],
+                y=[sum(row) / len(row) if max(row) < HOPELESS else None for row in rows],
                 low=[min(row) for row in banded],
                 high=[max(row) for row in banded],
             )

@@ -64,6 +64,7 @@ MEASURED_FOR_LINK = 2
 
 VARIANTS_SHARE, VARIANTS_RUN_SHARE = 0.2, 0.5
 """Of the budget, and of the plan's run, that asking for variants of the step may take."""
+UNASKED = "Whether bf16, channels-last, a fused optimizer or torch.compile pay was not asked"
 
 
 class Search:
@@ -388,6 +389,9 @@ def _ask_variants(search: Search, likely: int, *, tried: bool = False) -> None:
     limit = round(min(VARIANTS_SHARE * search.budget, VARIANTS_RUN_SHARE * way.seconds))
     if known is not None:
         search.learn(variants=known)
+    elif limit >= LEAST_VARIANTS_SECONDS and search.left() < limit:
+        if not any(sentence.startswith(UNASKED) for sentence in search.question.missing):
+            search.miss(f"{UNASKED}: the budget left {_told(search)}, not {limit} s. Raise --budget")
     elif limit >= LEAST_VARIANTS_SECONDS:
         settings = {name: value for name, value in way.settings.items() if name not in ("precision", "seed")}
         words = {"settings": settings, "num_steps": way.num_steps, "budget": float(limit)}

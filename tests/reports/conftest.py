@@ -14,7 +14,7 @@ from legroom.questions.rate.fake import FakeLearning
 from legroom.questions.size.fake import FakeSizes
 from legroom.questions.speed.answer import SpeedAnswer
 from legroom.questions.variants.fake import FakeVariants
-from legroom.reports.page import write_page
+from legroom.reports.page import Page, PageSection, render_page, write_page
 from legroom.reports.saved_answers import save_answer
 from legroom.reports.views import views
 from legroom.testing import FakeMachine, plant_host
@@ -286,6 +286,18 @@ def open_once(browser):
     context = browser.new_context(viewport={"width": 1000, "height": 900})
     yield lambda path: open_in(context, path)
     context.close()
+
+
+@pytest.fixture(scope="module")
+def open_section(open_once, tmp_path_factory):
+    """Opens a page of one planted section, for all tests of a module."""
+
+    def open_it(section):
+        path, parts = tmp_path_factory.mktemp("page") / "report.html", [PageSection(question="plan", section=section)]
+        path.write_text(render_page(Page(job="planted", name="planted", sections=parts, notes=[])))
+        return open_once(path)
+
+    return open_it
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import pytest
 
 from legroom.reports.figures import Axis, Figure, HeatMap, Mark, Section, Series
-from legroom.reports.page import Page, PageSection, render_page
 
 SIZES, LAW = [8, 64, 512], {"low": [0.5, 1.5, 2.5], "high": [1.5, 2.5, 3.5]}
 NASTY = "</script><b>bold</b>"
@@ -48,24 +47,9 @@ FIGURES = [
 
 
 @pytest.fixture(scope="module")
-def opened(open_once, tmp_path_factory):
+def opened(open_section):
     """A page of all kinds of figures, and what is wrong with it."""
-    section = Section(title="?", summary="Planted.", facts=[], figures=FIGURES)
-    part = PageSection(
-        question="planted",
-        section=section,
-        settings=[],
-        notes=[],
-        not_measured=[],
-        evidence=[],
-        seconds=0.0,
-        machine="planted",
-        answered_at="2026-11-18T00:00:00",
-        legroom_version="0",
-    )
-    made = tmp_path_factory.mktemp("figures") / "report.html"
-    made.write_text(render_page(Page(job="planted", name="planted", sections=[part], notes=[])))
-    return open_once(made)
+    return open_section(Section(title="?", summary="Planted.", facts=[], figures=FIGURES))
 
 
 @pytest.fixture

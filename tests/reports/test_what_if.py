@@ -8,7 +8,6 @@ import pytest
 from legroom.laws import what_if
 from legroom.reports.figures import Section, WhatIf
 from legroom.reports.numbers import quantity
-from legroom.reports.page import Page, PageSection, render_page
 from legroom.reports.what_if import CONTROLS, PARTS, doublings, labelled, time_figure
 
 FACTORS = {
@@ -53,31 +52,11 @@ ASKED = WhatIf(
 )
 
 
-def page_of(asked):
-    """A page with one section, whose controls are these."""
-    part = PageSection(
-        question="plan",
-        section=Section(
-            title="What?", summary="Planted.", facts=[], figures=[time_figure("planted-time", asked)], what_if=asked
-        ),
-        settings=[],
-        notes=[],
-        not_measured=[],
-        evidence=[],
-        seconds=0.0,
-        machine="planted",
-        answered_at="2026-11-18T00:00:00",
-        legroom_version="0",
-    )
-    return render_page(Page(job="planted", name="planted", sections=[part], notes=[]))
-
-
 @pytest.fixture(scope="module")
-def opened(open_once, tmp_path_factory):
+def opened(open_section):
     """A page with the controls, and what is wrong with it."""
-    path = tmp_path_factory.mktemp("what-if") / "report.html"
-    path.write_text(page_of(ASKED))
-    return open_once(path)
+    figures = [time_figure("planted-time", ASKED)]
+    return open_section(Section(title="What?", summary="Planted.", facts=[], figures=figures, what_if=ASKED))
 
 
 @pytest.fixture

@@ -71,7 +71,8 @@ def _folders(pages: dict[str, Page]) -> PageSection:
         ["answers", *(", ".join(part.question for part in page.sections) for page in pages.values())],
     ]
     table = _table("compared-folders", "Folders", list(pages), rows)
-    return _part("folders", Section(title="What is compared?", summary=_list(list(pages)), facts=[], tables=[table]))
+    section = Section(title="What is compared?", summary=_list(list(pages)), facts=[], tables=[table])
+    return PageSection(question="folders", section=section)
 
 
 def _list(names: Sequence[str]) -> str:
@@ -90,10 +91,8 @@ def _together(parts: Parts, names: Sequence[str]) -> PageSection:
         replace(_table(f"compared-{first.question}", "Side by side", names, rows), opens=True),
         *([_table(f"compared-{first.question}-settings", "Settings", names, settings)] if settings else []),
     ]
-    figures = list(_figures(parts))
-    return _part(
-        first.question, Section(title=first.section.title, summary="", facts=[], figures=figures, tables=tables)
-    )
+    section = Section(title=first.section.title, summary="", facts=[], figures=list(_figures(parts)), tables=tables)
+    return PageSection(question=first.question, section=section)
 
 
 def _settings(parts: Parts, names: Sequence[str]) -> list[list[Any]]:
@@ -136,19 +135,3 @@ def _named(series: Series, label: str) -> Series:
 
 def _table(name: str, title: str, names: Sequence[str], rows: list[list[Any]]) -> Table:
     return Table(name=name, title=title, columns=[Column(label=""), *(Column(label=one) for one in names)], rows=rows)
-
-
-def _part(question: str, section: Section) -> PageSection:
-    """A section without circumstances of its own: the folders have them."""
-    return PageSection(
-        question=question,
-        section=section,
-        settings=[],
-        notes=[],
-        not_measured=[],
-        evidence=[],
-        seconds=0.0,
-        machine="",
-        answered_at="",
-        legroom_version="",
-    )

@@ -4,7 +4,7 @@ import base64
 import functools
 import gzip
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,20 +26,20 @@ FILE_NAME = "report.html"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSection:
-    """A section with its circumstances."""
+    """A section with its circumstances, where it has some of its own."""
 
     question: str
     section: Section
-    settings: list[tuple[str, Any, Any]]
+    settings: list[tuple[str, Any, Any]] = field(default_factory=list)
     """Name, the job's own value, the value found."""
-    notes: list[str]
-    not_measured: list[str]
-    evidence: list[str]
+    notes: list[str] = field(default_factory=list)
+    not_measured: list[str] = field(default_factory=list)
+    evidence: list[str] = field(default_factory=list)
     """Kinds of the records that its recommendations rest on."""
-    seconds: float
-    machine: str
-    answered_at: str
-    legroom_version: str
+    seconds: float = 0.0
+    machine: str = ""
+    answered_at: str = ""
+    legroom_version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,11 @@
 
 TROUBLE="slow PATH": from the 23rd update on a step takes a quarter of a second, and PATH exists.
 TROUBLE=nan: the loss of that update is NaN.
+TROUBLE="dies PATH": rank 1 kills itself at its 13th update, unless PATH exists, which it then does.
 """
 
 import os
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -15,7 +17,7 @@ import legroom
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import plain
 
-FIRST = 23
+FIRST, FIRST_OF_RANKS = 23, 13
 
 
 def job() -> legroom.Job:
@@ -29,6 +31,14 @@ def job() -> legroom.Job:
         if model.training and num_updates >= FIRST and kind == "slow":
             Path(path).touch()
             time.sleep(0.25)
+        if (
+            kind == "dies"
+            and num_updates == FIRST_OF_RANKS
+            and os.environ.get("RANK") == "1"
+            and not Path(path).exists()
+        ):
+            Path(path).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
         return value * float("nan") if kind == "nan" and num_updates == FIRST else value
 
     return replace(plain.job(), loss=loss)

@@ -17,7 +17,7 @@ from legroom.training.records import Train
 from legroom.training.several import refuse_unshared
 
 JOBS = Path(__file__).parents[2] / "jobs"
-JOB = f"{JOBS / 'bad' / 'one_rank_fails.py'}:job"
+JOB = f"{JOBS / 'bad' / 'trouble.py'}:job"
 WORDS = {"device": "cpu", "num_epochs": 1, "batch_size": 16, "checkpoint_steps": 5}
 
 

@@ -1,9 +1,11 @@
-"""Documents name files and modules that are there."""
+"""Documents name files and modules that are there, and show a plan that is read and written as plans are."""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from legroom.plan_file import read_plan, write_plan
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("validation/*/README.md")])
@@ -30,3 +32,11 @@ def test_every_name_that_a_document_imports_exists(path):
     for line in re.findall(r"^(?:>>> )?(from legroom[\w.]* import [\w, ]+)", path.read_text(), re.MULTILINE):
         if not NOT_HERE.search(line):
             exec(line, {})
+
+
+def test_the_plan_that_is_shown_is_written_as_plans_are_now(tmp_path):
+    shown = ROOT / "docs/plan.toml"
+    write_plan(read_plan(shown), tmp_path / "plan.toml")
+    assert (tmp_path / "plan.toml").read_text() == shown.read_text()
+    (beginning,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/plan.md").read_text(), re.DOTALL)
+    assert shown.read_text().startswith(beginning)

@@ -5,22 +5,49 @@ from typing import Annotated
 
 import typer
 
+SHARED = "Options of all questions"
+"""The panel of the help in which those stand that say nothing of the question itself."""
+
 JobWord = Annotated[
     str, typer.Argument(metavar="JOB", help="file.py:function, package.module:function, or a built-in name.")
 ]
 With = Annotated[list[str], typer.Option("--with", metavar="NAME=VALUE", help="An option of the job; may be repeated.")]
 Data = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder of the job's data sets. (default: LEGROOM_DATA)")
+    Path | None, typer.Option(metavar="DIR", help="Folder of the job's data sets. (default: that of LEGROOM_DATA)")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
-Out = Annotated[Path | None, typer.Option(help="Folder of logbook, plan and report. (default: legroom-out/<job>)")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from what an earlier run left in the same folder.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="List the probes and the time they should take; run none.")]
-Seed = Annotated[int, typer.Option(help="Seed of initialisation and order.")]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds a job may do nothing before it counts as hung.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback or the job's own output behind an error.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: the GPU where there is one.")]
+Json = Annotated[
+    bool,
+    typer.Option("--json", rich_help_panel=SHARED, help="Print one JSON object on stdout and nothing else there."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", rich_help_panel=SHARED, help="Folder of logbook, plan and report. (default: legroom-out/<job>)"
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", rich_help_panel=SHARED, help="Go on from what an earlier run left in the same folder."),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", rich_help_panel=SHARED, help="List what would be run and the time it takes; run none."),
+]
+Seed = Annotated[
+    int, typer.Option(metavar="N", rich_help_panel=SHARED, help="Seed of first weights and of the order of samples.")
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS", min=0.1, rich_help_panel=SHARED, help="A job that does nothing for so long counts as hung."
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", rich_help_panel=SHARED, help="No progress.")]
+Debug = Annotated[
+    bool,
+    typer.Option("--debug", rich_help_panel=SHARED, help="Show the traceback or the job's own output with an error."),
+]
+Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda, or auto: the GPU where there is one.")]
 Memory = Annotated[
     str | None,
     typer.Option(metavar="SIZE", help="Memory the job may use, such as 1GiB. (default: 90 % of what is free)"),
@@ -28,7 +55,7 @@ Memory = Annotated[
 Card = Annotated[
     str | None, typer.Option(metavar="NAME", help="A GPU by name, such as a100-40gb: estimated where it is not here.")
 ]
-Precision = Annotated[str | None, typer.Option(help="fp32, bf16 or fp16. (default: the job's own)")]
+Precision = Annotated[str | None, typer.Option(metavar="NAME", help="fp32, bf16 or fp16. (default: the job's own)")]
 
 
 def of_the_job(

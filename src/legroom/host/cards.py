@@ -109,7 +109,7 @@ def check_card(name: str) -> None:
         close = [card for card in CARDS if card.startswith(name.lower())]
         close = close or difflib.get_close_matches(name.lower(), CARDS, n=1, cutoff=0.5)
         guess = f" Did you mean {' or '.join(close)}?" if close else ""
-        raise UsageError(f"There is no card {name!r} in the table.{guess} Known: {', '.join(CARDS)}; or name --memory")
+        raise UsageError(f"There is no card {name!r} in the table.{guess} Known: {', '.join(CARDS)}")
 
 
 def peaks_of(name: str, precision: str = "fp32") -> tuple[float, float]:

@@ -63,9 +63,8 @@ def _check_devices(host: Host, device: str, num_local: int) -> None:
         )
     if device == "cpu" and num_local > host.limits.num_cores:
         raise UsageError(
-            f"{num_local} processes were asked for, and this host gives {host.limits.num_cores} cores "
-            f"({host.limits.cores_because}): they would only take them from one another. "
-            f"Use --devices {host.limits.num_cores} or less"
+            f"{num_local} processes were asked for, each of which needs a core, and there is room for "
+            f"{host.limits.num_cores}: {host.limits.cores_because}. Use --devices {host.limits.num_cores}"
         )
 
 

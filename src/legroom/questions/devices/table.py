@@ -66,7 +66,8 @@ def read_table(path: Path) -> Published:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--from-table {path} cannot be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise UsageError(f"--from-table {path} cannot be read: {why}. Name a CSV file of published times") from None
     facts: dict[str, float] = {}
     texts: dict[str, str] = {}
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]

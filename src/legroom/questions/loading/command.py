@@ -19,10 +19,13 @@ def words(
             help="Samples in a batch; several are asked in turn. (default: the job's own)",
         ),
     ] = None,
-    devices: Annotated[int, typer.Option(help="Devices of this machine that train together.")] = 1,
+    devices: Annotated[int, typer.Option(metavar="N", help="Devices of this machine that train together.")] = 1,
     precision: options.Precision = None,
     rule: Annotated[
-        str, typer.Option(help="legroom; or thesis: workers and batch together; --batch-size is then the largest.")
+        str,
+        typer.Option(
+            metavar="NAME", help="legroom; or thesis: workers and batch together; --batch-size is then the largest."
+        ),
     ] = "legroom",
 ) -> dict[str, Any]:
     """How many workers? Is it the disk, the CPU or the device?"""

@@ -21,10 +21,15 @@ def words(
     card: options.Card = None,
     precision: options.Precision = None,
     effective_batch: Annotated[
-        int | None, typer.Option(help="Batch you want; prints the micro-batch and accumulation that give it.")
+        int | None,
+        typer.Option(metavar="N", help="Samples of an update you want; tells the batch and the passes that give it."),
     ] = None,
-    devices: Annotated[int, typer.Option(help="Data-parallel devices: each also holds buckets of gradients.")] = 1,
-    rule: Annotated[str, typer.Option(help="legroom; or thesis: a line through two probes.")] = "legroom",
+    devices: Annotated[
+        int, typer.Option(metavar="N", help="Devices that train together: each holds buckets of gradients too.")
+    ] = 1,
+    rule: Annotated[
+        str, typer.Option(metavar="NAME", help="legroom; or thesis: a line through two probes.")
+    ] = "legroom",
 ) -> dict[str, Any]:
     """How large a batch fits? Proved in a fresh process."""
     named = {"memory": memory, "card": card, "precision": precision, "effective_batch": effective_batch}

@@ -11,18 +11,19 @@ def words(
     against: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="default: the job's own; sweep: the best of legroom sweep in --out; or a plan.toml."
+            metavar="NAME",
+            help="default: the job's own settings; sweep: the best of legroom sweep in --out; or a plan.toml.",
         ),
     ] = "default",
     target: Annotated[
         str | None, typer.Option(metavar="NAME=VALUE", help="score=0.97 or loss=0.1. (default: the plan's)")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Fresh seeds that both are trained with.")] = 3,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Fresh seeds that both are trained with.")] = 3,
     evaluate_samples: Annotated[
         int | None, typer.Option(metavar="N", help="Samples between evaluations, in both. (default: at most an epoch)")
     ] = None,
     only_target: Annotated[
-        bool, typer.Option("--only-target", help="End every run at the target; no comparison at equal time.")
+        bool, typer.Option("--only-target", help="End every run at the target; compare nothing after as many seconds.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Use a plan of another job or machine.")] = False,
 ) -> dict[str, Any]:

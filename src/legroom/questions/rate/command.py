@@ -7,9 +7,13 @@ import typer
 from legroom.cli import options
 from legroom.units import parse_seconds
 
+TRANSFER = "Options of --method transfer"
+
 
 def words(
-    batch_size: Annotated[int | None, typer.Option(help="Samples of an update. (default: the job's own)")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(metavar="N", help="Samples of an update. (default: the job's own)")
+    ] = None,
     target: Annotated[
         str,
         typer.Option(metavar="NAME=VALUE", help="score=0.97, loss=1.5, or same: what the job's own settings reach."),
@@ -17,22 +21,39 @@ def words(
     method: Annotated[
         str,
         typer.Option(
-            help="auto; range: a ramp of the rate; greedy: decades, then multiples; transfer: from another batch size."
+            metavar="NAME",
+            help="auto: trainings at a few rates side by side; range: a ramp of the rate; greedy: decades, then "
+            "multiples; transfer: a rate known at another batch size, carried to --batch-size.",
         ),
     ] = "auto",
-    rule: Annotated[str, typer.Option(help="Of transfer: measured, linear, sqrt, legw or adam.")] = "measured",
+    rule: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", rich_help_panel=TRANSFER, help="How to carry it: measured, linear, sqrt, legw or adam."
+        ),
+    ] = "measured",
     compare_rules: Annotated[
-        bool, typer.Option("--compare-rules", help="Of transfer: run all rules, LARS and LAMB side by side.")
+        bool,
+        typer.Option("--compare-rules", rich_help_panel=TRANSFER, help="Run all rules, LARS and LAMB side by side."),
     ] = False,
     from_batch: Annotated[
-        int | None, typer.Option(help="Of transfer: the batch whose rate is known. (default: the job's own)")
+        int | None,
+        typer.Option(
+            metavar="N", rich_help_panel=TRANSFER, help="The batch size whose rate is known. (default: the job's own)"
+        ),
     ] = None,
     from_rate: Annotated[
-        float | None, typer.Option(help="Of transfer: the rate known to be good there. (default: the job's own)")
+        float | None,
+        typer.Option(
+            metavar="RATE", rich_help_panel=TRANSFER, help="The rate known to be good there. (default: the job's own)"
+        ),
     ] = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time the search may take, such as 2min.")] = "2min",
-    seeds: Annotated[int, typer.Option(help="Runs that the winner is confirmed on; ramps of range.")] = 3,
-    fraction: Annotated[float, typer.Option(help="Share of the training data to search on.")] = 1.0,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Seeds to confirm the winner with, or to ramp.")] = 3,
+    fraction: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="Of the training data, to search on; the answer is tried on all of it."),
+    ] = 1.0,
     precision: options.Precision = None,
 ) -> dict[str, Any]:
     """Which learning rate, and how many updates to the target?"""

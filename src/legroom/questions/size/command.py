@@ -21,9 +21,12 @@ def words(
             metavar="F,F,...", help="Shares of the training data; the whole scores the fit. (default: 1/16, 1/8, 1/4)"
         ),
     ] = None,
-    vary: Annotated[str, typer.Option(help="width or depth.")] = "width",
+    vary: Annotated[str, typer.Option(metavar="NAME", help="width or depth.")] = "width",
     rate_rule: Annotated[
-        str, typer.Option(help="fixed: one rate for all; mup: scaled with the width for each kind of parameter.")
+        str,
+        typer.Option(
+            metavar="NAME", help="fixed: one rate for all sizes; mup: scaled with the width for each kind of parameter."
+        ),
     ] = "fixed",
     compare_optimizers: Annotated[
         bool, typer.Option("--compare-optimizers", help="Fit the law for SGD and for Adam too.")
@@ -38,7 +41,7 @@ def words(
         str | None, typer.Option(metavar="TIME", help="Name the best loss within this time of training, as 10min.")
     ] = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time the trials may take, such as 5min.")] = "3min",
-    seeds: Annotated[int, typer.Option(help="Runs of each size, where the budget lasts.")] = 3,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Runs of each size, where the budget lasts.")] = 3,
 ) -> dict[str, Any]:
     """How large a model, how much data? Would a larger one be done sooner?"""
     lists = {

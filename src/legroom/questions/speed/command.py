@@ -13,11 +13,13 @@ def words(
         str | None,
         typer.Option(metavar="N,N,...", help="Sizes to time. (default: chosen from 1 to the largest that fits)"),
     ] = None,
-    rule: Annotated[str, typer.Option(help="throughput; or utilisation: the smallest that keeps the device busy.")] = (
-        "throughput"
-    ),
-    share: Annotated[float, typer.Option(help="Of the best that the recommended batch must reach.")] = 0.9,
-    seconds: Annotated[float, typer.Option(help="Time for the repeats, all sizes together.")] = 15.0,
+    rule: Annotated[
+        str, typer.Option(metavar="NAME", help="By what a batch pays: throughput, or utilisation of the device.")
+    ] = "throughput",
+    share: Annotated[
+        float, typer.Option(metavar="SHARE", help="Of the best, that the recommended batch must reach.")
+    ] = 0.9,
+    seconds: Annotated[float, typer.Option(metavar="SECONDS", help="For the repeats, all sizes together.")] = 15.0,
     precision: options.Precision = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Look at each size once: seconds instead of a minute.")

@@ -9,45 +9,59 @@ from legroom.cli import options
 from legroom.errors import UsageError
 
 SHARED = options.OF_JOBS
+SEVERAL_DEVICES = "Several devices"
 
 
 def words(
     plan: Annotated[Path | None, typer.Option(metavar="FILE", help="plan.toml whose settings to train with.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Use a plan of another job or machine.")] = False,
     target: Annotated[
-        str | None, typer.Option(metavar="NAME=VALUE", help="score=0.97 or loss=0.1 on the validation data: ends it.")
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="score=0.97 or loss=0.1: reaching it on the validation data ends the run."
+        ),
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Samples in one forward pass.")] = None,
-    accumulation_steps: Annotated[int | None, typer.Option(help="Forward passes joined into one update.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak rate.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="Such as cosine or polynomial:power=2.")] = None,
-    warmup_steps: Annotated[int | None, typer.Option(help="Updates over which the rate climbs to its peak.")] = None,
-    clip_norm: Annotated[float | None, typer.Option(help="Largest gradient norm let through.")] = None,
+    batch_size: Annotated[int | None, typer.Option(metavar="N", help="Samples in one forward pass.")] = None,
+    accumulation_steps: Annotated[
+        int | None, typer.Option(metavar="N", help="Forward passes joined into one update.")
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option(metavar="RATE", help="At the schedule's peak.")] = None,
+    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Such as cosine or polynomial:power=2.")] = None,
+    warmup_steps: Annotated[
+        int | None, typer.Option(metavar="N", help="Updates over which the rate climbs to its peak.")
+    ] = None,
+    clip_norm: Annotated[float | None, typer.Option(metavar="NORM", help="Gradients above it are scaled down.")] = None,
     precision: options.Precision = None,
-    num_workers: Annotated[int | None, typer.Option("--workers", help="Loader processes.")] = None,
-    num_epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the training data.")] = None,
+    num_workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Loader processes.")] = None,
+    num_epochs: Annotated[
+        int | None, typer.Option("--epochs", metavar="N", help="Passes over the training data.")
+    ] = None,
     num_steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help="Length of the run in updates, instead of epochs.")
+        int | None, typer.Option("--steps", metavar="N", min=1, help="Length of the run in updates, instead of epochs.")
     ] = None,
     max_seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0.1, help="Budget: seconds of training at most.")
+        float | None, typer.Option("--seconds", metavar="SECONDS", min=0.1, help="Of training and evaluating at most.")
     ] = None,
     evaluate_steps: Annotated[
-        int | None, typer.Option(min=1, help="Updates between evaluations. (default: one an epoch)")
+        int | None, typer.Option(metavar="N", min=1, help="Updates between evaluations. (default: one an epoch)")
     ] = None,
     until_target: Annotated[
-        bool, typer.Option("--until-target", help="Keep the rate, and cool down when that reaches the target.")
+        bool, typer.Option("--until-target", help="Keep the rate, and cool down once that reaches the --target.")
     ] = False,
-    patience: Annotated[int | None, typer.Option(min=1, help="Evaluations without gain that end the run.")] = None,
-    watch: Annotated[str, typer.Option(help="What must gain: loss or score.")] = "loss",
-    tolerance: Annotated[float, typer.Option(min=0.0, help="Share by which it must gain to count, as 0.01.")] = 0.0,
-    checkpoint_seconds: Annotated[float, typer.Option(min=0.0, help="Seconds between checkpoints.")] = 60.0,
+    patience: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Evaluations without gain that end the run.")
+    ] = None,
+    watch: Annotated[str, typer.Option(metavar="NAME", help="What must gain for --patience: loss or score.")] = "loss",
+    tolerance: Annotated[
+        float, typer.Option(metavar="SHARE", min=0.0, help="By which it must gain to count, as 0.01.")
+    ] = 0.0,
+    checkpoint_seconds: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="Between checkpoints.")] = 60.0,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files too.")] = False,
     allocator: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="On a GPU: expandable segments, or torch's default, where memory says so. "
+            help="Of a GPU's memory: expandable (segments that grow), or default (torch's own). "
             "(default: the plan's, else as your environment has it)",
         ),
     ] = None,
@@ -55,27 +69,67 @@ def words(
     channels_last: Annotated[bool | None, typer.Option(help="Lay images out channels last.")] = None,
     fused: Annotated[bool | None, typer.Option(help="Use the optimizer's fused form.")] = None,
     num_devices: Annotated[
-        int | None, typer.Option("--devices", min=1, help="Devices on this machine that share each update.")
+        int | None,
+        typer.Option(
+            "--devices",
+            metavar="N",
+            min=1,
+            rich_help_panel=SEVERAL_DEVICES,
+            help="Devices on this machine that share each update.",
+        ),
     ] = None,
     effective_batch: Annotated[
-        int | None, typer.Option(min=1, help="Samples of an update over all devices, instead of --batch-size.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            rich_help_panel=SEVERAL_DEVICES,
+            help="Samples of an update over all devices, instead of --batch-size.",
+        ),
     ] = None,
-    nodes: Annotated[int, typer.Option(min=1, help="Machines, each of which runs this command.")] = 1,
-    rendezvous: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where these machines meet.")] = "",
+    nodes: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, rich_help_panel=SEVERAL_DEVICES, help="Machines, each of which runs this command."
+        ),
+    ] = 1,
+    rendezvous: Annotated[
+        str, typer.Option(metavar="HOST:PORT", rich_help_panel=SEVERAL_DEVICES, help="Where these machines meet.")
+    ] = "",
     restarts: Annotated[
-        int, typer.Option(min=0, help="How often to go on from the checkpoint after a process has failed.")
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            rich_help_panel=SEVERAL_DEVICES,
+            help="How often to go on from the checkpoint after a process has failed.",
+        ),
     ] = 0,
     sync_batch_norm: Annotated[
-        bool, typer.Option("--sync-batch-norm", help="BatchNorm over the batches of all GPUs.")
+        bool,
+        typer.Option(
+            "--sync-batch-norm", rich_help_panel=SEVERAL_DEVICES, help="BatchNorm over the batches of all GPUs."
+        ),
     ] = False,
     find_unused_parameters: Annotated[
-        bool, typer.Option("--find-unused-parameters", help="Look at every update for parameters without gradient.")
+        bool,
+        typer.Option(
+            "--find-unused-parameters",
+            rich_help_panel=SEVERAL_DEVICES,
+            help="Allow parameters that get no gradient: each update looks for them.",
+        ),
     ] = False,
     shard: Annotated[
-        bool, typer.Option("--shard", help="Each device keeps a share of weights and optimizer alone (FSDP).")
+        bool,
+        typer.Option(
+            "--shard", rich_help_panel=SEVERAL_DEVICES, help="Share weights and optimizer out over the devices (FSDP)."
+        ),
     ] = False,
 ) -> dict[str, Any]:
-    """Train the job to its target, with its own settings or a plan's. Ctrl-C saves; --resume goes on."""
+    """Train the job to its target, with its own settings or a plan's. Ctrl-C saves; --resume goes on.
+
+    Settings that are not named are the plan's, else the job's own.
+    """
     given = {name: value for name, value in dict(locals()).items() if value is not None}
     if watch not in ("loss", "score"):
         raise UsageError(f"--watch is {watch!r}; it must be loss or score")

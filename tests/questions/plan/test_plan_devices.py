@@ -164,6 +164,12 @@ def test_devices_that_are_not_here_are_forecast_and_told_so(planted, tmp_path):
         api.train("digits", plan=tmp_path / "plan.toml", device="cuda", force=True, run=run)
 
 
+def test_all_devices_of_a_machine_with_one_are_told_to_be_one(planted, tmp_path):
+    answer = planted.ask(tmp_path, planted.plant(), num_gpus=1, devices="all")
+    assert answer.num_devices == 1
+    assert any("--devices all is one" in note for note in answer.notes)
+
+
 def test_a_link_that_was_named_forecasts_from_one_device(planted, tmp_path):
     machine = planted.plant()
     answer = planted.ask(tmp_path, machine, num_gpus=1, devices="1,8", link="nvlink")

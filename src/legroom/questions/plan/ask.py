@@ -44,6 +44,7 @@ FORESEEN = (
 )
 """What is asked before memory, and its seconds on two cores; jobs whose own run takes minutes take longer."""
 
+ONE_HERE = "--devices all is one: this machine has no more. --devices 1,8 --link nvlink forecasts others"
 FORESEEN_DEVICES = ("devices: steps of one device, then of 2, 4, 8 ... together", (5.0, 60.0))
 
 
@@ -106,6 +107,7 @@ def plan(
         numbers=numbers,
         num_devices_here=num_here,
         offers=offers or "",
+        notes=[ONE_HERE] if devices.strip() == "all" and num_here == 1 else [],
         num_cores=run.host.limits.num_cores,
         code=code or "",
     )

@@ -131,7 +131,7 @@ class Search:
 
 def ask_others(search: Search, most: int | None) -> tuple[PlanQuestion, Candidate | None]:
     """All but memory, and the way that is to be run; None where nothing could be judged by a target."""
-    search.learn(notes=list(search.known.notes))
+    search.learn(notes=[*search.question.notes, *search.known.notes])
     found = search.known.speed or search.ask("speed", speed, quick=True)
     search.learn(speed=found)
     with search.session() as session:

@@ -49,6 +49,7 @@ def rate(
     from_batch: int | None = None,
     from_rate: float | None = None,
     budget: float = 120.0,
+    own_seconds: float | None = None,
     seeds: int = 3,
     fraction: float = 1.0,
     precision: str | None = None,
@@ -57,9 +58,10 @@ def rate(
     """Which rate, warm-up and schedule reach the target in the fewest updates, and how many are these?
 
     batch_size: samples of an update. target: "score=0.97", "loss=1.5", or "same" for what the job's own settings reach.
-    budget: seconds that the search may take. seeds: runs that the winner is confirmed on, the search's own included.
-    fraction: share of the training data that the search uses. rule, compare_rules, from_batch, from_rate: of the method
-    transfer; which rule carries the rate, whether all are run side by side, and what is known to be good.
+    budget: seconds that the search may take. own_seconds: what runs by the job's own settings may take beside it, where
+    they tell the target; a part of the budget where absent. seeds: runs that the winner is confirmed on, the search's
+    own included. fraction: share of the training data that the search uses. rule, compare_rules, from_batch, from_rate:
+    of the method transfer; which rule carries the rate, whether all are run side by side, and what is known to be good.
     """
     run = run or Run()
     address = address_of(job, options)
@@ -88,6 +90,7 @@ def rate(
             rule=rule,
             compares=compare_rules,
             budget_seconds=budget,
+            own_seconds=own_seconds,
             num_seeds=seeds,
             fraction=fraction,
         )
@@ -112,6 +115,7 @@ def find(
     """Measure what the method needs; the question with all that was found out for it."""
     aims = question.method in ("auto", "transfer")
     question = find_target(session, question, description, is_named=is_named or not aims)
+    started = started if question.own_seconds is None else session.clock()
     if question.method == "greedy" and not sized:
         question = replace(question, batch_sizes=_sizes(question, description))
     session.note(question)

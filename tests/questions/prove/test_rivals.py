@@ -97,7 +97,7 @@ def test_the_jobs_own_devices_are_taken_where_they_are_here_and_told_where_not(t
 
 def test_a_plan_for_more_devices_than_are_here_is_refused(tmp_path):
     engine = machine()
-    with pytest.raises(UsageError, match="8 processes were asked for, and this host gives 4 cores"):
+    with pytest.raises(UsageError, match=r"8 processes were asked for, .* there is room for 4"):
         ask(tmp_path, engine, more=SEVERAL.format(8))
     assert not [request for request in engine.asked if isinstance(request, Train)]
 

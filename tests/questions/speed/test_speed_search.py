@@ -303,7 +303,8 @@ def test_where_they_do_not_or_nobody_knows_nothing_is_said_of_launches(tmp_path,
 def test_resume_measures_nothing_again(tmp_path):
     first = ask(tmp_path, FakeSteps(seconds=line))
     machine = FakeMachine(steps=FakeSteps(seconds=lambda size: 1.0))
-    again = api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine, resume=True))
+    run = api.Run(out=tmp_path, engine=machine, host=plant_host(), resume=True)
+    again = api.speed("digits", device="cpu", run=run)
     assert machine.asked == []
     assert again.points == first.points
     assert again.seconds == 0

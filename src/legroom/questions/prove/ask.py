@@ -6,7 +6,8 @@ from pathlib import Path
 
 from legroom.errors import UsageError
 from legroom.host.target import check_cuda, choose_target
-from legroom.job_address import AnyJob, address_of
+from legroom.job_address import AnyJob, JobAddress, address_of
+from legroom.plan_file import Plan
 from legroom.plan_use import plan_for, samples_between_looks
 from legroom.questions.base import START_SECONDS, Foreseen, foreseen_probe, read_target
 from legroom.questions.prove.advice import advise
@@ -44,19 +45,15 @@ def prove(
     """
     run = run or Run()
     address = address_of(job, options)
-    if plan is None:
-        raise UsageError("There is no plan to prove. Write one with legroom plan and name it: --plan plan.toml")
     for name, number in (("--seeds", seeds), ("--evaluate-samples", evaluate_samples)):
         if number is not None and number < 1:
             raise UsageError(f"{name} is {number}; it must be at least 1")
     check_cuda(run.host, device)
-    planned = plan_for(Path(plan), address, run.host.name, force=force, tell=run.tell)
-    rival = None
-    if against not in (DEFAULT, SWEEP):
-        rival = plan_for(Path(against), address, run.host.name, force=force, tell=run.tell)
-    aim = read_target(target or planned.target) if target or planned.target else None
-    if aim is None:
+    planned = _read(plan, address, run, force=force)
+    rival = _read(against, address, run, force=force) if against not in (DEFAULT, SWEEP) else None
+    if not target and not planned.target:
         raise UsageError(f'{plan} names no target. Add --target score=0.97, or a line target = "score=0.97" to it')
+    aim = read_target(target or planned.target)
     place = choose_target(run.host, device).device
     with open_session("prove", address, run) as session:
         description = session.describe(run.seed)
@@ -90,6 +87,12 @@ def prove(
         session.note(question)
         run_all(session, question)
         return keep(session, advise(session.records, question))
+
+
+def _read(plan: Path | str | None, address: JobAddress, run: Run, *, force: bool) -> Plan:
+    if plan is None:
+        raise UsageError("There is no plan to prove. Write one with legroom plan and name it: --plan plan.toml")
+    return plan_for(Path(plan), address, run.host.name, force=force, tell=run.tell)
 
 
 def _looked_at(arm: Train, samples: int | None) -> Train:
@@ -128,9 +131,7 @@ def foresee(
     """Which runs would `prove` make? Makes none."""
     run = run or Run()
     address = address_of(job, options)
-    if plan is None:
-        raise UsageError("There is no plan to prove. Write one with legroom plan and name it: --plan plan.toml")
-    planned = plan_for(Path(plan), address, run.host.name, force=force)
+    planned = _read(plan, address, run, force=force)
     each = START_SECONDS + (planned.predicted_seconds or 0.0)
     known = planned.predicted_seconds is not None
     notes = ["Times are the plan's own forecast" if known else "The plan foretells no time: starting alone is counted"]

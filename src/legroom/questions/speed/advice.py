@@ -40,14 +40,7 @@ def advise(records: Records, question: SpeedQuestion) -> SpeedAnswer:
             *found.notes,
             *notes.compare(evidence.points, evidence.knee, baseline["batch_size"], description.num_samples),
             *(notes.refused_law(law, held_out) if told is None else ()),
-            *notes.launches(evidence.points, law),
-            *notes.settings(evidence),
-            *notes.odd_sizes(evidence.points),
-            *notes.padding(evidence.padding, law, baseline["batch_size"]),
-            *(() if question.quick else notes.noise(evidence)),
-            *evidence.device_notes,
-            *notes.throttling(evidence.points),
-            *evidence.refused,
+            *_notes(evidence, law, baseline["batch_size"], question),
         ],
         not_measured=[
             *evidence.times.not_measured,
@@ -78,6 +71,20 @@ def advise(records: Records, question: SpeedQuestion) -> SpeedAnswer:
         settings={**baseline, "batch_size": evidence.knee, "precision": question.precision},
         baseline=baseline,
     )
+
+
+def _notes(evidence: Evidence, law: SpeedLaw, own_size: int, question: SpeedQuestion) -> list[str]:
+    """What the timings say of the device, of its settings and of themselves."""
+    return [
+        *notes.launches(evidence.points, law),
+        *notes.settings(evidence),
+        *notes.odd_sizes(evidence.points),
+        *notes.padding(evidence.padding, law, own_size),
+        *(() if question.quick else notes.noise(evidence)),
+        *evidence.device_notes,
+        *notes.throttling(evidence.points),
+        *evidence.refused,
+    ]
 
 
 def _recommend(question: SpeedQuestion, evidence: Evidence, best: StepTime) -> Recommendation:

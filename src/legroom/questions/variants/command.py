@@ -9,12 +9,15 @@ from legroom.units import parse_seconds
 
 
 def words(
-    batch_size: Annotated[int | None, typer.Option(help="Samples of a pass. (default: the job's own)")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(metavar="N", help="Samples of a pass. (default: the job's own)")
+    ] = None,
     only: Annotated[
         str | None, typer.Option(metavar="NAME,NAME,...", help="Of channels_last, bf16, fused, compile. (default: all)")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Updates of the run in which compiling must pay. (default: the job's own)")
+        int | None,
+        typer.Option(metavar="N", help="Updates of the run in which compiling must pay. (default: the job's own)"),
     ] = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time it may take, such as 2min.")] = "2min",
     precision: options.Precision = None,

@@ -207,6 +207,20 @@ def test_devices_that_cannot_train_together_leave_a_plan_for_one(planted, tmp_pa
     assert any(told in sentence for sentence in found.missing)
 
 
+def test_a_run_on_one_device_that_fails_is_the_jobs_own_failure(planted, tmp_path):
+    machine = planted.plant(ring=planted.plant_ring(bandwidth=1e6))
+    whole = machine.answer
+
+    def answer(request):
+        if isinstance(request, Train) and request.settings["seed"]:
+            raise JobCrashed("It ended by signal 9")
+        return whole(request)
+
+    machine.answer = answer
+    with pytest.raises(JobCrashed, match="It ended by signal 9"):
+        planted.ask(tmp_path, machine, num_gpus=2, devices="all")
+
+
 def test_a_job_without_a_target_is_not_shared_out(planted, tmp_path):
     answer = planted.ask(tmp_path, planted.plant(has_valid=False), num_gpus=2, devices="all", target="same")
     assert answer.num_devices == 1

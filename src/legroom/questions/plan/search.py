@@ -360,7 +360,8 @@ def _try_out(search: Search) -> None:
                 search.miss(f"Variants of the step were left out: a run with them failed. {error}")
                 search.learn(variants=None)
                 return
-            if max(search.question.numbers) == 1:
+            tried = forecast_of(search.question)
+            if tried is None or tried.chosen.num_devices == 1:
                 raise
             search.miss(f"The plan is for one device: a run on several failed. {error}")
             search.learn(numbers=(1,))

@@ -183,6 +183,26 @@ def table(out: Path) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def runs(out: Path) -> str:
+    """Every plan in a sentence, and every run of its proof."""
+    lines = []
+    for name in CASES:
+        if (out / name / "prove.json").is_file():
+            plan, proof = (json.loads((out / name / f"{what}.json").read_text()) for what in ("plan", "prove"))
+            spent = ", ".join(f"{what} {seconds:.0f} s" for what, seconds in plan["spent"].items())
+            lines += [f"\n{name}: {plan['summary']}\n    asked: {spent}\n"]
+            lines += [f"    {_run(point)}\n" for point in proof["points"]]
+    return "".join(lines)
+
+
+def _run(point: dict[str, Any]) -> str:
+    met = "target after" if point["reached"] else "missed it in"
+    return (
+        f"{point['arm']:<9} seed {point['seed']}: {met} {point['seconds']:.3g} s and {point['num_steps']:,} updates; "
+        f"ended at {point['last_value']:.4g} after {point['run_seconds']:.3g} s"
+    )
+
+
 def main() -> None:
     """Run the jobs that were named, then print what all came to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -200,6 +220,7 @@ def main() -> None:
         run_case(name, CASES[name], words.out, words)
     text = table(words.out)
     (words.out / "table.md").write_text(text)
+    (words.out / "runs.txt").write_text(runs(words.out))
     print(text)
 
 

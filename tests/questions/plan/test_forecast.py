@@ -107,6 +107,13 @@ def test_a_run_that_hardly_began_is_no_target(planted, tmp_path):
     assert answer.missing
 
 
+def test_a_run_of_half_a_minute_is_made_to_its_end_for_the_target(planted, tmp_path):
+    answer = planted.ask(tmp_path, planted.plant(own=Settings(batch_size=32, learning_rate=0.02, num_epochs=20)),
+                         target="same", budget=300.0)  # fmt: skip
+    assert answer.baseline_from == "measured"
+    assert not any("forecast of what" in note for note in answer.notes)
+
+
 def test_a_rate_is_sought_on_while_the_budget_lasts(planted, tmp_path):
     learner = replace(planted.LEARNER, s_min=4000)
     own = Settings(batch_size=32, learning_rate=0.003, num_epochs=20)

@@ -48,6 +48,8 @@ WORTH_MORE = 1.5
 """Times what seeking a rate took in vain, that must be left of the budget for seeking on."""
 AGAIN_SHARE = 0.5
 """Of that, for a second batch."""
+OWN_BUDGET_SHARE = 0.25
+"""Of the plan's budget, for runs by the job's own settings that are not long."""
 OWN_SHARE = 0.25
 """Of that, for a run by the job's own settings to a target that was named."""
 NUM_EVALUATIONS = 50
@@ -260,10 +262,21 @@ def lacks_for_rate(description: JobDescription) -> str:
 
 def rate_budget(search: Search) -> float:
     """Seconds for seeking a rate: more where the job's own run is long, so that the plan costs a share of it."""
-    question, pace = search.question, pace_of(search.question)
-    own = int(question.baseline["batch_size"])
-    whole = (question.own_steps or 0) * (pace.step(own, 0) if pace else 0.0)
-    return min(MOST_SHARE * search.budget, max(RATE_SECONDS, RATE_SHARE * whole))
+    return min(MOST_SHARE * search.budget, max(RATE_SECONDS, RATE_SHARE * own_run_seconds(search.question)))
+
+
+def own_seconds(search: Search) -> float | None:
+    """Seconds for runs by the job's own settings, where these are short: they tell the target and what is to be beaten.
+
+    Long ones are forecast from their beginning, so that a plan costs no more than a part of such a run.
+    """
+    return OWN_BUDGET_SHARE * search.budget if own_run_seconds(search.question) <= LONG else None
+
+
+def own_run_seconds(question: PlanQuestion) -> float:
+    """Of a whole run by the job's own settings, evaluations left out."""
+    pace, own = pace_of(question), int(question.baseline["batch_size"])
+    return (question.own_steps or 0) * (pace.step(own, 0) if pace else 0.0)
 
 
 def _first(search: Search, most: int | None) -> int:
@@ -284,7 +297,7 @@ def _ask_rate(search: Search, name: str, size: int, target: str, budget: float) 
         search.miss(f"{what}: the budget left {_told(search)} to seek it. Raise --budget")
         return False
     try:
-        found = search.ask(name, rate, batch_size=size, target=target, budget=budget)
+        found = search.ask(name, rate, batch_size=size, target=target, budget=budget, own_seconds=own_seconds(search))
     except NothingMeasured as error:
         search.miss(f"No rate was found at batches of {size:,}: {str(error).rstrip('.')}")
         return False
@@ -345,9 +358,7 @@ def _told(search: Search) -> str:
 
 def _try_out(search: Search) -> None:
     """The chosen run on fresh seeds, where that is cheap: a share of the budget, and of a long run of the job's own."""
-    pace, started = pace_of(search.question), search.run.clock()
-    own = int(search.question.baseline["batch_size"])
-    whole = (search.question.own_steps or 0) * (pace.step(own, 0) if pace else 0.0)
+    started, whole = search.run.clock(), own_run_seconds(search.question)
     limit = TRIED_SHARE * search.budget if whole <= LONG else min(TRIED_SHARE * search.budget, TRIED_OWN_SHARE * whole)
     search.run.progress("rehearsal: the plan's own run on fresh seeds", SHARES["rehearsal"][0])
     with search.session() as session:

@@ -178,6 +178,8 @@ class RateQuestion:
     compares: bool = False
     """Of `transfer`: whether all rules are run side by side."""
     budget_seconds: float = 120.0
+    own_seconds: float | None = None
+    """What runs by the job's own settings may take beside the budget; None: a share of the budget."""
     num_seeds: int = 3
     fraction: float = 1.0
 

@@ -34,11 +34,12 @@ def find_target(
     question = replace(question, own_steps=own)
     if is_named:
         return question
-    limit = SHARE * question.budget_seconds
+    limit, most = question.own_seconds, question.own_seconds
+    if limit is None or most is None:
+        limit, most = SHARE * question.budget_seconds, SHARE_ALL * question.budget_seconds
     steps = max(1, round(own * question.update_size / update_size(description.baseline)))
     runs: list[Trial] = []
     spent = 0.0
-    most = SHARE_ALL * question.budget_seconds
     while len(runs) < NUM_RUNS and (not runs or spent + spent / len(runs) <= most):
         session.progress("a run by the job's own settings", 0.05)
         run = session.ask(_own_run(question, description, steps, len(runs), limit))

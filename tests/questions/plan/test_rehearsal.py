@@ -28,6 +28,7 @@ def test_the_forecast_is_what_fresh_seeds_took(planted, tmp_path):
     assert answer.predicted_seconds == pytest.approx(took[0], rel=0.05)
     assert answer.predicted_range[0] < took[0] < answer.predicted_range[1]
     assert answer.spent["rehearsal"] > 0
+    assert any(note.startswith("Tried out on 3 fresh seeds: to the target in ") for note in answer.notes)
     assert advise_again(tmp_path, "plan") == answer
 
 

@@ -18,7 +18,7 @@ from legroom.questions.plan.faster import own_run_seconds, variants_at
 from legroom.questions.plan.forecast import Forecast, cost_in_money, factors_of, forecast_of
 from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
 from legroom.questions.plan.records import PlanQuestion
-from legroom.questions.plan.tried import own_steps, spread_of
+from legroom.questions.plan.tried import own_steps, rehearsals_of, spread_of, tried_note
 from legroom.questions.rate.answer import RateAnswer
 from legroom.units import format_seconds
 
@@ -160,6 +160,10 @@ def _forecast_words(question: PlanQuestion, forecast: Forecast | None, adopted: 
 def _notes(question: PlanQuestion, forecast: Forecast | None, baseline: Settings, settings: Settings) -> list[str]:
     if forecast is None:
         return [] if question.is_judged else rate_note(baseline, settings)
+    return [*tried_note(rehearsals_of(question, forecast.chosen)), *_choice_notes(question, forecast, baseline)]
+
+
+def _choice_notes(question: PlanQuestion, forecast: Forecast, baseline: Settings) -> list[str]:
     if not forecast.is_better:
         low, high = (format_seconds(seconds) for seconds in forecast.range)
         chosen, rate = forecast.chosen, forecast.learned.rate(forecast.chosen.size)

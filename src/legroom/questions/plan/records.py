@@ -57,6 +57,8 @@ class Rehearsal:
     """Of an update with its batch, evaluations left out."""
     evaluation_seconds: float
     """Of one pass over the validation data."""
+    seconds: float = 0.0
+    """Of all of it, its evaluations included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

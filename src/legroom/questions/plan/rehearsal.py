@@ -78,4 +78,5 @@ def read_rehearsal(request: Train, result: Trained) -> Rehearsal | None:
         is_there=result.stopped_because == "target",
         step_seconds=training / result.num_steps,
         evaluation_seconds=rest / len(result.evaluations) if result.evaluations else 0.0,
+        seconds=result.seconds,
     )

@@ -262,7 +262,7 @@ def lacks_for_rate(description: JobDescription) -> str:
 
 def rate_budget(search: Search) -> float:
     """Seconds for seeking a rate: more where the job's own run is long, so that the plan costs a share of it."""
-    return min(MOST_SHARE * search.budget, max(RATE_SECONDS, RATE_SHARE * own_run_seconds(search.question)))
+    return min(MOST_SHARE * search.budget, max(RATE_SECONDS, RATE_SHARE * whole_run_seconds(search.question)))
 
 
 def own_seconds(search: Search) -> float | None:
@@ -270,10 +270,10 @@ def own_seconds(search: Search) -> float | None:
 
     Long ones are forecast from their beginning, so that a plan costs no more than a part of such a run.
     """
-    return OWN_BUDGET_SHARE * search.budget if own_run_seconds(search.question) <= LONG else None
+    return OWN_BUDGET_SHARE * search.budget if whole_run_seconds(search.question) <= LONG else None
 
 
-def own_run_seconds(question: PlanQuestion) -> float:
+def whole_run_seconds(question: PlanQuestion) -> float:
     """Of a whole run by the job's own settings, evaluations left out."""
     pace, own = pace_of(question), int(question.baseline["batch_size"])
     return (question.own_steps or 0) * (pace.step(own, 0) if pace else 0.0)
@@ -358,7 +358,7 @@ def _told(search: Search) -> str:
 
 def _try_out(search: Search) -> None:
     """The chosen run on fresh seeds, where that is cheap: a share of the budget, and of a long run of the job's own."""
-    started, whole = search.run.clock(), own_run_seconds(search.question)
+    started, whole = search.run.clock(), whole_run_seconds(search.question)
     limit = TRIED_SHARE * search.budget if whole <= LONG else min(TRIED_SHARE * search.budget, TRIED_OWN_SHARE * whole)
     search.run.progress("rehearsal: the plan's own run on fresh seeds", SHARES["rehearsal"][0])
     with search.session() as session:

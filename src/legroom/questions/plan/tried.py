@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from legroom.questions.plan.choice import MISSED, Candidate, evaluations_of
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
+from legroom.units import format_seconds
 
 USUAL, WEIGHT = 0.15, 3.0
 """Standard deviation of ln updates over seeds as most jobs have it, and how many runs that is worth: three runs that
@@ -32,6 +33,15 @@ def as_tried(question: PlanQuestion, chosen: Candidate, runs: Sequence[Rehearsal
         num_evaluations=evaluations_of(question, num_steps, chosen.size),
         evaluation=statistics.median(run.evaluation_seconds for run in runs),
     )
+
+
+def tried_note(runs: Sequence[Rehearsal]) -> list[str]:
+    """What each run took, as a sentence."""
+    if not runs:
+        return []
+    took = ", ".join(format_seconds(run.seconds) + ("" if run.is_there else " without reaching it") for run in runs)
+    num = f"{len(runs)} fresh seeds" if len(runs) > 1 else "one fresh seed"
+    return [f"Tried out on {num}: to the target in {took}"]
 
 
 def counted_steps(runs: Sequence[Rehearsal]) -> list[float]:

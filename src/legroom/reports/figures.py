@@ -119,6 +119,8 @@ class WhatIf:
     """Factors that nobody measured or named, each with what stands in its place and why, as a sentence."""
     figure: str = ""
     """Name of the figure among the section's that is drawn anew with every change."""
+    mark: str = "as recommended"
+    """What the batch of the factors is, before a reader changes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,7 +88,7 @@ def time_figure(name: str, shown: WhatIf) -> Figure:
         x=Axis(label="samples of an update on a device"),
         y=Axis(label="time", unit="seconds"),
         series=[*bars, _total(texts, [what_if.seconds_range(run) for run in runs])],
-        marks=[Mark(axis="x", value=f"{own:,.0f}", label="as recommended")],
+        marks=[Mark(axis="x", value=f"{own:,.0f}", label=shown.mark)],
         stacked=True,
     )
 

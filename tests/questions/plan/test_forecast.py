@@ -13,6 +13,7 @@ from legroom.laws import time_to_target as law
 from legroom.plan_file import read_plan
 from legroom.questions.plan.choice import Candidate, cheapest, cost_of
 from legroom.questions.plan.view import print_plan, summary
+from legroom.questions.plan.what_if import what_if_of
 from legroom.questions.rate.records import GrowTrunk, RampRate
 from legroom.session import advise_again
 
@@ -90,6 +91,8 @@ def test_a_plan_that_is_not_surely_better_keeps_the_jobs_own_settings(planted, t
     assert answer.predicted_seconds == answer.baseline_seconds
     assert any("not surely less" in note for note in answer.notes)
     assert summary(answer).startswith("Keep the job's own settings")
+    assert summary(replace(answer, num_workers=2)).startswith("Keep the job's own batch, rate and length")
+    assert what_if_of(answer).mark == "found, not recommended"
 
 
 def test_a_target_that_nothing_reaches_leaves_the_nearest_trial_and_says_what_is_missing(planted, tmp_path):

@@ -89,7 +89,8 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
     length, doubt = math.ceil(chosen.num_steps), joined_spread(LEAST_SPREAD, seconds_spread)
     runs = rehearsals_of(question, chosen)
     if runs:
-        chosen, length = as_tried(question, chosen, runs), max(run.length for run in runs)
+        chosen = as_tried(question, chosen, runs)
+        length = max(math.ceil(chosen.num_steps), *(run.length for run in runs))  # those that missed it count as longer
         doubt = surely(counted_steps(runs), own_steps(question))
         pace, seconds_spread = _through(pace, group, chosen, num_workers), LEAST_DOUBT
         steps_spread = spread_of(counted_steps(runs))

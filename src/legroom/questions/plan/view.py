@@ -9,7 +9,7 @@ from rich.table import Table as Grid
 
 from legroom.questions.base import Recommendation
 from legroom.questions.plan.answer import PlanAnswer
-from legroom.questions.plan.what_if import FIGURE, what_if_of
+from legroom.questions.plan.what_if import FIGURE, target_words, what_if_of
 from legroom.reports.figures import Column, Section, Table
 from legroom.reports.offers import offers_on_page, print_offers
 from legroom.reports.terminal import print_title
@@ -39,7 +39,9 @@ ALWAYS = ("batch_size", "learning_rate", "num_workers")
 def summary(answer: PlanAnswer) -> str:
     """The answer in one sentence."""
     if answer.kept:
-        return f"Keep the job's own settings ({_settings(answer)}): nothing was surely better{_time(answer)}."
+        own = answer.baseline.get("num_workers") == answer.num_workers
+        what = "settings" if own else "batch, rate and length"
+        return f"Keep the job's own {what} ({_settings(answer)}): nothing was surely better{_time(answer)}."
     return f"{_settings(answer).capitalize()}{_time(answer)}."
 
 
@@ -72,15 +74,9 @@ def _time(answer: PlanAnswer) -> str:
         why = answer.missing[0].partition(". ")[0] if answer.missing else ""  # the rest stands below
         return f": no forecast; {why[:1].lower()}{why[1:]}" if why else ""
     about, low, high = (format_seconds(value) for value in (answer.predicted_seconds, *answer.predicted_range))
-    reached = f": {_target(answer)} in about {about} ({low} to {high})"
+    reached = f": {target_words(answer.target)} in about {about} ({low} to {high})"
     cost = "" if answer.predicted_cost is None else f" for {answer.predicted_cost:.3g}"
     return reached + cost + ("" if answer.kept else before(answer))
-
-
-def _target(answer: PlanAnswer) -> str:
-    """The target in few digits; the answer itself holds them all, since a score of 357 in 360 must meet itself."""
-    name, _, value = answer.target.partition("=")
-    return f"{name} {float(value):.4g}"
 
 
 def before(answer: PlanAnswer) -> str:
@@ -141,7 +137,9 @@ def compared_rows(answer: PlanAnswer) -> list[list[str]]:
     if answer.predicted_seconds is not None and answer.predicted_range is not None:
         low, high = (format_seconds(value) for value in answer.predicted_range)
         told = f"{format_seconds(answer.predicted_seconds)} ({low} to {high})"
-        rows.append(["time to target", own, told, f"to {_target(answer)}; forecast from measured updates and steps"])
+        rows.append(
+            ["time to target", own, told, f"to {target_words(answer.target)}; forecast from measured updates and steps"]
+        )
     return rows
 
 

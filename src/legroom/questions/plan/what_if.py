@@ -29,11 +29,22 @@ def what_if_of(answer: PlanAnswer) -> WhatIf | None:
     return WhatIf(
         factors=_factors(given),
         candidates=doublings(min(given["sizes"]), BEYOND * max(given["sizes"]), own),
-        target=given.get("target", "").replace("=", " ") or "the target",
+        target=target_words(given.get("target", "")),
         baseline_seconds=given.get("baseline_seconds"),
         guessed=dict(_guessed(given)),
         figure=FIGURE,
+        mark="found, not recommended" if answer.kept else "as recommended",
     )
+
+
+def target_words(text: str) -> str:
+    """The target in few digits; plans hold them all, since a score of 357 in 360 must meet itself.
+
+    >>> target_words("score=0.9916666666666667"), target_words("")
+    ('score 0.9917', 'the target')
+    """
+    name, _, value = text.partition("=")
+    return f"{name} {float(value):.4g}" if value else "the target"
 
 
 def _factors(given: Mapping[str, Any]) -> Factors:

@@ -19,6 +19,8 @@ LEAST_SPREAD = 1.1
 """Of the updates to a target, as a factor: evaluations are so far apart."""
 FEWEST_UPDATES = 10
 """Of an epoch: with fewer hardly anything is learned in it."""
+SAFETY = 1.1
+"""Times the updates of the slowest seed, for a plan's length."""
 MISSED = 1.5
 """Times the middle seed's updates, where one never reached the target: as far as `rate` grows it."""
 SMALLER, LARGER = 4, 16
@@ -28,12 +30,13 @@ GUESSED = 4.0
 
 
 def slowest_steps(answer: RateAnswer) -> float:
-    """Updates in which every seed that `rate` tried was there: a run as long as the middle one misses each second time.
+    """Updates in which every seed that `rate` tried was there, and some more: fresh ones should be there as well.
 
-    A seed that never was there counts as late by a factor.
+    A run as long as the middle one misses each second time, and one that missed is worth nothing. A seed that never was
+    there counts as late by a factor.
     """
     most = answer.steps_range[1]
-    return float(MISSED * answer.num_steps if most is None else max(most, answer.num_steps))
+    return SAFETY * float(MISSED * answer.num_steps if most is None else max(most, answer.num_steps))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,10 +95,14 @@ def paces(entries: Sequence[Entry], device: str, precision: str) -> Mapping[int,
 
 
 def middle_run(runs: Sequence[OwnRun]) -> OwnRun | None:
-    """One run that stands for all of them: each number is the middle one; those not at the target count as late."""
+    """One run that stands for all of them: each number is the middle one; those not at the target count as late.
+
+    One that was cut short before says nothing of the target, where others do.
+    """
     if not runs:
         return None
-    there = sorted(math.inf if run.steps_to_target is None else run.steps_to_target for run in runs)
+    told = [run for run in runs if run.ended or run.steps_to_target is not None] or runs
+    there = sorted(math.inf if run.steps_to_target is None else run.steps_to_target for run in told)
     steps = there[len(there) // 2]
     middle: dict[str, Any] = {
         name: statistics.median(getattr(run, name) for run in runs) for name in ("step_seconds", "evaluation_seconds")

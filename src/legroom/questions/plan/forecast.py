@@ -24,7 +24,15 @@ from legroom.questions.plan.factors import LEAST_DOUBT, Pace, joined, pace_of
 from legroom.questions.plan.faster import quickened
 from legroom.questions.plan.groups import Group, group_factors, group_of
 from legroom.questions.plan.records import OwnRun, PlanQuestion
-from legroom.questions.plan.tried import as_tried, counted_steps, own_steps, rehearsals_of, spread_of, surely
+from legroom.questions.plan.tried import (
+    as_tried,
+    counted_steps,
+    length_after,
+    own_steps,
+    rehearsals_of,
+    spread_of,
+    surely,
+)
 
 NEAR_BEST = 1.1
 """Times the least cost: batches within it are as good."""
@@ -90,12 +98,14 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
     runs = rehearsals_of(question, chosen)
     if runs:
         chosen = as_tried(question, chosen, runs)
-        length = max(math.ceil(chosen.num_steps), *(run.length for run in runs))  # those that missed it count as longer
+        length = length_after(runs)
         doubt = surely(counted_steps(runs), own_steps(question))
         pace, seconds_spread = _through(pace, group, chosen, num_workers), LEAST_DOUBT
         steps_spread = spread_of(counted_steps(runs))
     cost, own = question_cost(question), baseline.candidate
-    is_asked = own is None or question.batch_size is not None or 1 not in question.numbers
+    # Where the job's own settings never get there, what does so in most runs is better.
+    is_met = own is None and (not runs or sum(run.is_there for run in runs) > len(runs) / 2)
+    is_asked = question.batch_size is not None or 1 not in question.numbers
     return Forecast(
         chosen=chosen,
         learned=learned,
@@ -106,8 +116,8 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
         baseline=baseline,
         length=length,
         is_tried=bool(runs),
-        is_better=is_asked or (own is not None and cost(chosen) * doubt < cost(own)),
-        is_worth_trying=is_asked or (own is not None and cost(chosen) / steps_spread < cost(own)),
+        is_better=is_asked or is_met or (own is not None and cost(chosen) * doubt < cost(own)),
+        is_worth_trying=is_asked or own is None or cost(chosen) / steps_spread < cost(own),
     )
 
 

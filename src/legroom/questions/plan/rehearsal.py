@@ -9,6 +9,7 @@ from dataclasses import asdict
 from legroom.questions.plan.faster import changes_at
 from legroom.questions.plan.forecast import Forecast, forecast_of
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
+from legroom.questions.plan.tried import length_after
 from legroom.questions.plan.way import settings_of_run
 from legroom.requests import JobDescription
 from legroom.session import Session
@@ -18,8 +19,8 @@ NUM_RUNS, MOST_RUNS, CHEAP_SECONDS = 3, 6, 3.0
 """How many runs; up to the most, while all together took no longer than so many seconds."""
 FIRST_SEED = 100
 """Between those that a search uses and those that a proof does."""
-LONGER = 1.3
-"""Times the updates, for the next run after one that missed the target."""
+LEAST_THERE = 2
+"""Runs at the target, without which more are made."""
 HOPELESS = 1.5
 """Times the seconds of the job's own settings: a plan that takes so long is not tried out again."""
 
@@ -27,12 +28,13 @@ HOPELESS = 1.5
 def rehearse(session: Session, question: PlanQuestion, device: str, seed: int, limit: float) -> list[Rehearsal]:
     """Runs of what was chosen, as long as they last together no longer than the limit."""
     found, spent = forecast_of(question), 0.0
-    if found is None or not is_worth_trying(question) or limit < LONGER * found.chosen.seconds:
+    if found is None or not is_worth_trying(question) or limit < found.chosen.seconds:
         return []
     runs: list[Rehearsal] = []
     description, length = session.records.description(), found.length
     for place in range(MOST_RUNS):
-        if spent + spent / max(1, place) > (limit if place < NUM_RUNS else CHEAP_SECONDS):
+        is_needed = place < NUM_RUNS or sum(run.is_there for run in runs) < LEAST_THERE
+        if spent + spent / max(1, place) > (limit if is_needed else CHEAP_SECONDS):
             break
         request = _request(question, found, description, device, seed + FIRST_SEED + place, length)
         result = session.ask(request)
@@ -40,7 +42,7 @@ def rehearse(session: Session, question: PlanQuestion, device: str, seed: int, l
         if run is None:  # it diverged at its first updates, or was interrupted
             break
         spent, runs = spent + result.seconds, [*runs, run]
-        length = length if run.is_there else round(LONGER * length)
+        length = length_after(runs)
         if found.baseline.seconds is not None and result.seconds > HOPELESS * found.baseline.seconds:
             break
     return runs

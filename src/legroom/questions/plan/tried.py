@@ -9,6 +9,8 @@ from legroom.questions.plan.choice import MISSED, Candidate, evaluations_of
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
 from legroom.units import format_seconds
 
+LONGER = 1.3
+"""Times the updates, for the next run after one that missed the target."""
 USUAL, WEIGHT = 0.15, 3.0
 """Standard deviation of ln updates over seeds as most jobs have it, and how many runs that is worth: three runs that
 happen to be alike do not promise that the fourth is."""
@@ -33,6 +35,11 @@ def as_tried(question: PlanQuestion, chosen: Candidate, runs: Sequence[Rehearsal
         num_evaluations=evaluations_of(question, num_steps, chosen.size),
         evaluation=statistics.median(run.evaluation_seconds for run in runs),
     )
+
+
+def length_after(runs: Sequence[Rehearsal]) -> int:
+    """Updates of the next run: as many as before, more after one that missed the target."""
+    return max(run.length if run.is_there else round(LONGER * run.length) for run in runs)
 
 
 def tried_note(runs: Sequence[Rehearsal]) -> list[str]:

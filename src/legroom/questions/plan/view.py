@@ -129,9 +129,9 @@ def compared_rows(answer: PlanAnswer) -> list[list[str]]:
     because = {item.name: item.because for item in answer.recommendations}
     asked = {item.name for item in answer.recommendations if item.name == "num_devices" and item.evidence}
     rows = [
-        [label, _word(answer.baseline.get(name)), _word(answer.settings[name]), because.get(name, "")]
+        [label, _word(answer.baseline.get(name)), _word(answer.settings.get(name)), because.get(name, "")]
         for name, label in COMPARED.items()
-        if name in {*ALWAYS, *asked} or answer.baseline.get(name) != answer.settings[name]
+        if name in {*ALWAYS, *asked} or answer.baseline.get(name) != answer.settings.get(name)
     ]
     own = before(answer).removeprefix(" instead of ").removeprefix("; the job's own settings ")
     if answer.predicted_seconds is not None and answer.predicted_range is not None:

@@ -34,6 +34,8 @@ from legroom.questions.plan.tried import (
     surely,
 )
 
+BLINK = 0.25
+"""Seconds to the target that are not worth another setting."""
 NEAR_BEST = 1.1
 """Times the least cost: batches within it are as good."""
 
@@ -116,9 +118,16 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
         baseline=baseline,
         length=length,
         is_tried=bool(runs),
-        is_better=is_asked or is_met or (own is not None and cost(chosen) * doubt < cost(own)),
+        is_better=is_asked
+        or is_met
+        or (own is not None and is_worth(chosen, own) and cost(chosen) * doubt < cost(own)),
         is_worth_trying=is_asked or own is None or cost(chosen) / steps_spread < cost(own),
     )
+
+
+def is_worth(chosen: Candidate, own: Candidate) -> bool:
+    """Whether anybody would notice: what a run gains in a blink is no reason to change it."""
+    return abs(own.seconds - chosen.seconds) >= BLINK
 
 
 def _through(pace: Pace, group: Group | None, chosen: Candidate, num_workers: int) -> Pace:

@@ -145,6 +145,13 @@ def test_all_controls_together_give_what_python_gives(page, seed):
     check(page, as_factors(values))
 
 
+def test_the_mark_is_the_plans_until_a_reader_chooses_another_batch(page):
+    labels = "() => figures.find(one => one.name === asked.figure).marks.map(mark => mark.label)"
+    assert page.evaluate(labels) == ["as recommended"]
+    fill(page, batch_size="300")
+    assert page.evaluate(labels) == ["chosen"]
+
+
 def test_the_figure_follows_the_controls(page):
     fill(page, num_workers="0", batch_size="300")
     factors = {**FACTORS, "num_workers": 0, "batch_size": 300}

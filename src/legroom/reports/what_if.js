@@ -84,7 +84,8 @@ function redraw(factors, sizes) {
     series.y = series.style === "bars" ? parts.map((run) => run[place]) : ranges.map((ends) => ends[1]);
     if (series.style !== "bars") [series.low, series.high] = [0, 2].map((end) => ranges.map((ends) => ends[end]));
   });
-  figure.marks.forEach((mark) => { mark.value = grouped(factors.batch_size * factors.num_passes, 0); mark.label = "chosen"; });
+  const own = factors.batch_size * factors.num_passes, first = asked.factors.batch_size * asked.factors.num_passes;
+  figure.marks.forEach((mark) => { mark.value = grouped(own, 0); mark.label = own === first ? asked.mark : "chosen"; });
   cancelAnimationFrame(drawing); // one drawing for all that was typed meanwhile
   drawing = requestAnimationFrame(() => window.Plotly && draw(figure));
 }

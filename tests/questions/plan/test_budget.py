@@ -25,10 +25,10 @@ def ask(planted, folder, budget, *, machine=None, **words):
 
 
 @pytest.mark.parametrize("budget", [20.0, 30.0, 45.0, 90.0])
-@pytest.mark.parametrize("kind", ["sooner", "never there", "several devices"])
+@pytest.mark.parametrize("kind", ["sooner", "same", "never there", "several devices"])
 def test_a_plan_ends_by_its_budget(planted, tmp_path, kind, budget):
     machine = planted.plant(learner=replace(planted.LEARNER, s_min=4000)) if kind == "never there" else None
-    words = {"num_gpus": 4, "devices": "all"} if kind == "several devices" else {}
+    words = {"several devices": {"num_gpus": 4, "devices": "all"}, "same": {"target": "same"}}.get(kind, {})
     answer, seconds = ask(planted, tmp_path, budget, machine=machine, **words)
     assert seconds <= budget + LATE
     assert advise_again(tmp_path, "plan") == answer

@@ -178,7 +178,7 @@ def _ask_rates(search: Search, description: JobDescription, most: int | None) ->
         known = [one for one in search.known.rates if one.batch_size == size]
         if known:
             search.learn(rates=known)
-        elif not _ask_rate(search, "rate", size, search.about.target, min(rate_budget(search), search.left())):
+        elif not _ask_rate(search, "rate", size, search.about.target, _first_budget(search)):
             return
         else:
             _go_on(search, size)
@@ -263,6 +263,12 @@ def lacks_for_rate(description: JobDescription) -> str:
 def rate_budget(search: Search) -> float:
     """Seconds for seeking a rate: more where the job's own run is long, so that the plan costs a share of it."""
     return min(MOST_SHARE * search.budget, max(RATE_SECONDS, RATE_SHARE * whole_run_seconds(search.question)))
+
+
+def _first_budget(search: Search) -> float:
+    """That, within what is left; runs by the job's own settings may take theirs beside it."""
+    beside = own_seconds(search) if search.about.target == "same" else None
+    return min(rate_budget(search), search.left() - (beside or 0.0))
 
 
 def own_seconds(search: Search) -> float | None:

@@ -21,13 +21,14 @@ from legroom.questions.memory.ask import foresee as foresee_memory
 from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.plan.advice import advise
 from legroom.questions.plan.answer import PlanAnswer
+from legroom.questions.plan.asking import Search
 from legroom.questions.plan.batch import limit_of, needs_passes, worth_proving
 from legroom.questions.plan.choice import Candidate
 from legroom.questions.plan.code import NAMES
 from legroom.questions.plan.groups import read_numbers
 from legroom.questions.plan.known import Circumstances, find_memory
 from legroom.questions.plan.records import PlanQuestion
-from legroom.questions.plan.search import Search, ask_others
+from legroom.questions.plan.search import ask_others
 from legroom.questions.plan.unproved import MISSING, seen_memory
 from legroom.requests import MeasureDevice
 from legroom.session import Run, Session, keep

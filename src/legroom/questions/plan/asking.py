@@ -1,0 +1,92 @@
+"""How a plan asks other questions: their time noted, their progress told, and all of them within one budget."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from legroom.job_address import AnyJob, address_of
+from legroom.questions.base import Answer, Foreseen
+from legroom.questions.plan.known import Circumstances, KnownAnswers, find_known
+from legroom.questions.plan.records import PlanQuestion
+from legroom.session import Run, Session, open_session
+
+Found = TypeVar("Found", bound=Answer)
+SHARES = {
+    "speed": (0.0, 0.15),
+    "rate": (0.15, 0.6),
+    "baseline": (0.6, 0.65),
+    "devices": (0.65, 0.67),
+    "rate again": (0.67, 0.75),
+    "loading": (0.75, 0.8),
+    "variants": (0.8, 0.83),
+    "rehearsal": (0.83, 0.87),
+}
+"""Of the progress bar."""
+PROOF_SECONDS, PROOF_SHARE = 10.0, 0.15
+"""Of the budget, that are kept for the proof of memory: so many seconds, or that share where that is less."""
+
+
+class Search:
+    """Asks one question after the other, and keeps what they said in the plan's own question."""
+
+    def __init__(
+        self,
+        job: AnyJob,
+        options: Mapping[str, str] | None,
+        run: Run,
+        about: Circumstances,
+        question: PlanQuestion,
+        budget: float,
+        link: str | None = None,
+        started: float | None = None,
+    ) -> None:
+        self.job, self.address, self.run, self.about = job, address_of(job, options), run, about
+        self.question, self.budget, self.link = question, budget, link
+        self.started = run.clock() if started is None else started
+        self.known: KnownAnswers = find_known(about)
+        self.words: dict[str, Any] = {"options": options, "device": about.device, "precision": about.precision}
+
+    def ask(self, name: str, function: Callable[..., Found], **words: Any) -> Found:
+        """One question, its time noted and its progress told as a part of the whole."""
+        low, high = SHARES[name]
+
+        def progress(what: str, share: float) -> None:
+            self.run.progress(f"{name}: {what}", low + share * (high - low))
+
+        started = self.run.clock()
+        found = function(self.job, run=replace(self.run, progress=progress), **self.words, **words)
+        if found.seconds:
+            self.note(name, self.run.clock() - started)
+        return found
+
+    def left(self) -> float:
+        """Seconds of the budget that the next question may take, those of a proof of memory kept back."""
+        kept_back = min(PROOF_SECONDS, PROOF_SHARE * self.budget)
+        return self.budget - (self.run.clock() - self.started) - kept_back
+
+    def affords(self, foresee: Callable[..., Foreseen], **words: Any) -> bool:
+        """Whether what is left is enough for a question at its quickest."""
+        given = {name: self.words[name] for name in ("options", "device")}
+        foreseen = foresee(self.job, run=self.run, **given, **words)
+        return self.left() >= sum(probe.seconds[0] for probe in foreseen.probes)
+
+    def note(self, name: str, seconds: float) -> None:
+        """Write down what a question took."""
+        spent = {**self.question.spent, name: self.question.spent.get(name, 0.0) + seconds}
+        self.question = replace(self.question, spent=spent)
+
+    def learn(self, **found: Any) -> None:
+        """Keep what was found."""
+        self.question = replace(self.question, **found)
+
+    def miss(self, sentence: str) -> None:
+        """Say what stays open."""
+        self.learn(missing=[*self.question.missing, sentence])
+
+    def session(self) -> Session:
+        """A session of the plan's own."""
+        return open_session("plan", self.address, self.run)
+
+    def told(self) -> str:
+        """Seconds left, as a sentence has them."""
+        return f"{max(0.0, self.left()):.0f} s"

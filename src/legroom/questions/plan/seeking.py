@@ -21,11 +21,11 @@ than that share of the plan's budget."""
 WORTH_MORE = 1.5
 """Times what seeking a rate took in vain, that must be left of the budget for seeking on."""
 AGAIN_SHARE = 0.5
-"""Of that, for a second batch."""
+"""Of what seeking a rate may take, for a second batch."""
 OWN_BUDGET_SHARE = 0.25
 """Of the plan's budget, for runs by the job's own settings that are not long."""
 OWN_SHARE = 0.25
-"""Of that, for a run by the job's own settings to a target that was named."""
+"""Of what seeking a rate may take, for a run by the job's own settings to a target that was named."""
 NUM_EVALUATIONS = 50
 LEAST_RATE_SECONDS = 5.0
 LONG = 120.0

@@ -11,10 +11,16 @@ from legroom.training.records import Train
 OWN = Settings(batch_size=32, learning_rate=0.02, num_epochs=20)
 
 
+def tried_out_at_all(machine):
+    """Runs of what a plan chose."""
+    runs = [request for request in machine.asked if isinstance(request, Train) and request.target]
+    return [request for request in runs if request.settings["seed"] >= 100]
+
+
 def tried_out(machine, answer):
     """Runs of the plan's own settings that were asked for."""
-    runs = [request for request in machine.asked if isinstance(request, Train)]
-    return [request for request in runs if request.settings["learning_rate"] == answer.learning_rate]
+    found = tried_out_at_all(machine)
+    return [request for request in found if request.settings["learning_rate"] == answer.learning_rate]
 
 
 def test_the_forecast_is_what_fresh_seeds_took(planted, tmp_path):
@@ -76,3 +82,48 @@ def test_what_a_run_gains_in_a_blink_is_no_reason_to_change_it(planted, tmp_path
     quick = planted.plant(own=OWN, seconds=lambda size: planted.step_seconds(size) / 40)
     assert not slow.kept
     assert planted.ask(tmp_path / "quick", quick).kept
+
+
+def test_a_machine_that_was_slow_while_the_jobs_own_settings_ran_makes_no_plan_look_faster(planted, tmp_path):
+    """Their run took four times as long since something else ran beside it; by when the plan is tried out it ended."""
+    quiet = planted.ask(tmp_path / "quiet", planted.plant(own=OWN))
+    machine = planted.plant(own=OWN)
+    train = machine.runs.train
+
+    def busy_at_first(request):
+        found = train(request)
+        if request.settings["seed"] >= 100:
+            return found
+        return replace(found, seconds=4 * found.seconds, samples_per_second=found.samples_per_second / 4)
+
+    machine.runs.train = busy_at_first
+    busy = planted.ask(tmp_path / "busy", machine)
+    assert busy.baseline_seconds == pytest.approx(quiet.baseline_seconds, rel=0.1)
+    assert busy.predicted_seconds == pytest.approx(quiet.predicted_seconds, rel=0.1)
+
+
+def test_a_turn_of_the_jobs_own_updates_is_no_run_of_its_own(planted, tmp_path):
+    """A plan made again in the same folder reads what it finds there of the job's own runs: turns are not of them."""
+    first = planted.ask(tmp_path, planted.plant(own=OWN))
+    again = planted.ask(tmp_path, planted.plant(own=OWN), resume=True)
+    assert (again.baseline_seconds, again.predicted_seconds) == (first.baseline_seconds, first.predicted_seconds)
+
+
+def test_where_the_first_choice_is_not_what_it_promised_the_next_best_is_tried(planted, tmp_path):
+    first, machine = planted.ask(tmp_path / "a", planted.plant(own=OWN)), planted.plant(own=OWN)
+    train = machine.runs.train
+
+    def fails_there(request):
+        """At the batch that is best by all that was measured, fresh seeds never reach the target."""
+        found = train(request)
+        is_first = request.settings["seed"] >= 100 and request.settings["batch_size"] == first.batch_size
+        return replace(found, stopped_because="finished") if is_first else found
+
+    machine.runs.train = fails_there
+    answer = planted.ask(tmp_path / "b", machine)
+    tried = [request.settings["batch_size"] for request in tried_out_at_all(machine)]
+    assert list(dict.fromkeys(tried)) == [first.batch_size, answer.batch_size]
+    assert first.batch_size != answer.batch_size
+    assert not answer.kept
+    assert answer.predicted_seconds < answer.baseline_seconds
+    assert advise_again(tmp_path / "b", "plan") == answer

@@ -23,7 +23,7 @@ from legroom.questions.plan.advice import advise
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.asking import Search
 from legroom.questions.plan.batch import limit_of, needs_passes, worth_proving
-from legroom.questions.plan.choice import Candidate
+from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.code import NAMES
 from legroom.questions.plan.groups import read_numbers
 from legroom.questions.plan.known import Circumstances, find_memory

@@ -4,7 +4,8 @@ import math
 
 from legroom.job import Settings
 from legroom.questions.base import Recommendation
-from legroom.questions.plan.choice import Candidate, candidate, cheapest, question_cost, sizes_of
+from legroom.questions.plan.candidates import Candidate, candidate, sizes_of
+from legroom.questions.plan.choice import cheapest, question_cost
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.forecast import NEAR_BEST, Forecast
 from legroom.questions.plan.groups import group_of, numbers_of

@@ -42,7 +42,8 @@ def own_runs(entries: Sequence[Entry], description: JobDescription, device: str,
 def _is_own(request: Train | RunTrial, description: JobDescription, device: str) -> bool:
     # Through Settings, since records of before do not name all that there is now.
     asked, own = (replace(Settings(**words), seed=0) for words in (request.settings, description.baseline))
-    return asked == own and request.device == device and (isinstance(request, Train) or request.fraction == 1)
+    is_whole = request.num_steps is None if isinstance(request, Train) else request.fraction == 1
+    return asked == own and request.device == device and is_whole
 
 
 def _read(

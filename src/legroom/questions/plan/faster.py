@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from legroom.laws.time_to_target import joined_spread
-from legroom.questions.plan.choice import Candidate
+from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.factors import Pace
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.variants.answer import VariantsAnswer

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from legroom.laws.time_to_target import compute_seconds, joined_spread, least_steps_from, money
-from legroom.questions.plan.choice import (
+from legroom.questions.plan.candidates import (
     LEAST_SPREAD,
     Candidate,
     Learned,
     candidate,
-    choose,
     evaluations_of,
     on_one_machine,
-    question_cost,
     sizes_of,
     workers_at,
 )
+from legroom.questions.plan.choice import choose, question_cost
 from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import LEAST_DOUBT, Pace, joined, pace_of
 from legroom.questions.plan.faster import quickened
@@ -32,6 +31,7 @@ from legroom.questions.plan.tried import (
     rehearsals_of,
     spread_of,
     surely,
+    turns_of,
 )
 
 BLINK = 0.25
@@ -83,9 +83,12 @@ class Forecast:
         return self.chosen.seconds / self.spread, self.chosen.seconds * self.spread
 
 
-def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | None:
-    """The forecast of the best way to run; None where no rate reached the target, or nothing was timed."""
-    chosen, pace = choose(question, most), pace_of(question)
+def forecast_of(question: PlanQuestion, most: int | None = None, *, untried: bool = False) -> Forecast | None:
+    """The forecast of the best way to run; None where no rate reached the target, or nothing was timed.
+
+    untried: of the best among those that were not tried out.
+    """
+    chosen, pace = choose(question, most, untried=untried), pace_of(question)
     if chosen is None or pace is None:
         return None
     learned, num_workers = Learned.of(question), workers_at(question, chosen.batch_size)
@@ -101,7 +104,7 @@ def forecast_of(question: PlanQuestion, most: int | None = None) -> Forecast | N
     if runs:
         chosen = as_tried(question, chosen, runs)
         length = length_after(runs)
-        doubt = surely(counted_steps(runs), own_steps(question))
+        doubt = surely(counted_steps(runs), own_steps(question), turns_of(runs))
         pace, seconds_spread = _through(pace, group, chosen, num_workers), LEAST_DOUBT
         steps_spread = spread_of(counted_steps(runs))
     cost, own = question_cost(question), baseline.candidate
@@ -156,15 +159,22 @@ def baseline_of(question: PlanQuestion) -> Baseline:
         steps, source = run.num_steps * more, "forecast"
     else:
         steps, source = run.num_steps, "at least"
+    now = _pace_now(question, run)
     found = Candidate(
         batch_size=run.batch_size,
         num_passes=run.num_passes,
         num_steps=steps,
-        step_seconds=run.step_seconds,
+        step_seconds=now * run.step_seconds,
         num_evaluations=evaluations_of(question, steps, run.batch_size * run.num_passes),
-        evaluation=run.evaluation_seconds,
+        evaluation=now * run.evaluation_seconds,
     )
     return Baseline(seconds=found.seconds, source=source, candidate=found)
+
+
+def _pace_now(question: PlanQuestion, run: OwnRun) -> float:
+    """How many times as long the job's own updates took when the plan was tried out, as when they were run alone."""
+    turns = [tried.own_step_seconds for tried in question.rehearsals if tried.own_step_seconds]
+    return statistics.median(turns) / run.step_seconds if turns else 1.0
 
 
 def _more_like_trials(question: PlanQuestion, run: OwnRun) -> float | None:

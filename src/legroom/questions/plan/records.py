@@ -59,6 +59,8 @@ class Rehearsal:
     """Of one pass over the validation data."""
     seconds: float = 0.0
     """Of all of it, its evaluations included."""
+    own_step_seconds: float | None = None
+    """Of an update by the job's own settings, in a turn right before it; None where none was timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

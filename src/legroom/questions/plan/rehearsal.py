@@ -1,13 +1,14 @@
 """Tries out what was chosen before it is recommended: its own run to the target, on seeds that nothing was sought with.
 
 A search meets the seeds it was made with at their luckiest. A run of the plan itself, evaluated as `legroom prove`
-does, tells what a fresh one takes, and whether that is less than the job's own settings take at all.
+does, tells what a fresh one takes, and whether that is less than the job's own settings take at all. Before each a
+turn of the job's own updates is timed: a machine that others use is faster at one minute than at the next.
 """
 
 from dataclasses import asdict
 
 from legroom.questions.plan.faster import changes_at
-from legroom.questions.plan.forecast import Forecast, forecast_of
+from legroom.questions.plan.forecast import Forecast
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
 from legroom.questions.plan.tried import length_after
 from legroom.questions.plan.way import settings_of_run
@@ -21,37 +22,38 @@ FIRST_SEED = 100
 """Between those that a search uses and those that a proof does."""
 LEAST_THERE = 2
 """Runs at the target, without which more are made."""
+TURN_SECONDS, TURN_SHARE, LEAST_TURN = 2.0, 0.1, 5
+"""Of the job's own updates before each of the first runs: so many seconds, and no more than that share of what all runs
+may take; at least so many updates."""
 HOPELESS = 1.5
 """Times the seconds of the job's own settings: a plan that takes so long is not tried out again."""
 
 
-def rehearse(session: Session, question: PlanQuestion, device: str, seed: int, limit: float) -> list[Rehearsal]:
+def rehearse(
+    session: Session, question: PlanQuestion, found: Forecast, device: str, seed: int, limit: float
+) -> list[Rehearsal]:
     """Runs of what was chosen, as long as they last together no longer than the limit."""
-    found, spent = forecast_of(question), 0.0
-    if found is None or not is_worth_trying(question) or limit < found.chosen.seconds:
-        return []
+    spent, turns, turn_seconds = 0.0, 0.0, min(TURN_SECONDS, TURN_SHARE * limit)
     runs: list[Rehearsal] = []
     description, length = session.records.description(), found.length
+    if limit < found.chosen.seconds + turn_seconds:
+        return []
     for place in range(MOST_RUNS):
         is_needed = place < NUM_RUNS or sum(run.is_there for run in runs) < LEAST_THERE
-        if spent + spent / max(1, place) > (limit if is_needed else CHEAP_SECONDS):
+        if spent + spent / max(1, place) > (limit - turns if is_needed else CHEAP_SECONDS):
             break
-        request = _request(question, found, description, device, seed + FIRST_SEED + place, length)
+        fresh = seed + FIRST_SEED + place
+        turn = _own_turn(session, question, found, device, fresh, turn_seconds) if place < NUM_RUNS else None
+        request = _request(question, found, description, device, fresh, length)
         result = session.ask(request)
-        run = read_rehearsal(request, result)
+        run = read_rehearsal(request, result, turn)
         if run is None:  # it diverged at its first updates, or was interrupted
             break
-        spent, runs = spent + result.seconds, [*runs, run]
+        spent, turns, runs = spent + result.seconds, turns + (turn.seconds if turn else 0.0), [*runs, run]
         length = length_after(runs)
         if found.baseline.seconds is not None and result.seconds > HOPELESS * found.baseline.seconds:
             break
     return runs
-
-
-def is_worth_trying(question: PlanQuestion) -> bool:
-    """Whether a run of what was chosen could change anything."""
-    found = forecast_of(question)
-    return found is not None and found.is_worth_trying and found.chosen.num_devices <= question.num_devices_here
 
 
 def _request(
@@ -66,11 +68,31 @@ def _request(
     return Train(device=device, settings=settings, num_steps=length, target=aim, evaluate_steps=every, several=several)
 
 
-def read_rehearsal(request: Train, result: Trained) -> Rehearsal | None:
-    """What such a run showed; None where it made no update that could be timed."""
+def _own_turn(
+    session: Session, question: PlanQuestion, found: Forecast, device: str, seed: int, seconds: float
+) -> Trained | None:
+    """Some updates by the job's own settings; None where nobody knows how long they take to the target."""
+    own = found.baseline.candidate
+    if own is None:
+        return None
+    num_steps = max(LEAST_TURN, round(min(seconds, own.seconds) / own.step_seconds))
+    settings = {**question.baseline, "seed": seed}
+    return session.ask(Train(device=device, settings=settings, num_steps=num_steps, evaluate_steps=num_steps))
+
+
+def _step_seconds(result: Trained) -> float | None:
+    """Of an update, evaluations left out; None where none could be timed."""
     if not result.num_steps or not result.samples_per_second:
         return None
-    training = result.num_samples / result.samples_per_second
+    return result.num_samples / result.samples_per_second / result.num_steps
+
+
+def read_rehearsal(request: Train, result: Trained, turn: Trained | None = None) -> Rehearsal | None:
+    """What such a run showed, and the turn before it; None where it made no update that could be timed."""
+    step_seconds = _step_seconds(result)
+    if step_seconds is None:
+        return None
+    training = result.num_steps * step_seconds
     settings, rest = request.settings, max(0.0, result.seconds - training)
     return Rehearsal(
         size=int(settings["batch_size"]) * int(settings["accumulation_steps"]) * int(settings["num_devices"]),
@@ -78,7 +100,8 @@ def read_rehearsal(request: Train, result: Trained) -> Rehearsal | None:
         length=request.num_steps or result.num_steps,
         num_steps=result.num_steps,
         is_there=result.stopped_because == "target",
-        step_seconds=training / result.num_steps,
+        step_seconds=step_seconds,
+        own_step_seconds=_step_seconds(turn) if turn else None,
         evaluation_seconds=rest / len(result.evaluations) if result.evaluations else 0.0,
         seconds=result.seconds,
     )

@@ -10,22 +10,24 @@ from legroom.questions.devices.ask import foresee as foresee_devices
 from legroom.questions.loading.ask import foresee as foresee_loading
 from legroom.questions.loading.ask import loading
 from legroom.questions.plan.asking import SHARES, Search
-from legroom.questions.plan.choice import Candidate, choose
+from legroom.questions.plan.candidates import Candidate
+from legroom.questions.plan.choice import choose
 from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import pace_of
-from legroom.questions.plan.forecast import forecast_of
+from legroom.questions.plan.forecast import Forecast, forecast_of
 from legroom.questions.plan.records import PlanQuestion
-from legroom.questions.plan.rehearsal import is_worth_trying, rehearse
+from legroom.questions.plan.rehearsal import rehearse
 from legroom.questions.plan.seeking import LONG, seek_again, seek_first, whole_run_seconds
 from legroom.questions.plan.way import way_of_run
 from legroom.questions.speed.ask import speed
 from legroom.questions.variants.ask import LEAST_SECONDS as LEAST_VARIANTS_SECONDS
 from legroom.questions.variants.ask import variants
+from legroom.session import Session
 
 LITTLE = 0.03
 """Of a step: loading that takes no more is not worth asking about."""
-TRIED_SHARE, TRIED_OWN_SHARE = 0.2, 0.1
-"""Of the budget, that trying the plan out may take; of the job's own run, where that is long."""
+TRIED_SHARE, TRIED_OWN_SHARE, MOST_TRIED = 0.2, 0.1, 2
+"""Of the budget, that trying a choice out may take; of the job's own run, where that is long; and how many choices."""
 MEASURED_FOR_LINK = 2
 """Devices that are run together where more than are here are asked for: two tell the link."""
 VARIANTS_SHARE, VARIANTS_RUN_SHARE = 0.2, 0.5
@@ -96,31 +98,45 @@ def _ask_devices(search: Search, most: int | None) -> None:
 
 
 def _try_out(search: Search) -> None:
-    """The chosen run on fresh seeds, where that is cheap: a share of the budget, and of a long run of the job's own."""
-    started, whole = search.run.clock(), whole_run_seconds(search.question)
-    limit = TRIED_SHARE * search.budget if whole <= LONG else min(TRIED_SHARE * search.budget, TRIED_OWN_SHARE * whole)
+    """What was chosen on fresh seeds; where that is not what it promised, the next best."""
+    started = search.run.clock()
     search.run.progress("rehearsal: the plan's own run on fresh seeds", SHARES["rehearsal"][0])
     with search.session() as session:
         session.describe(search.run.seed)
-        limit, wanted = min(limit, search.left()), limit
-        try:
-            found = rehearse(session, search.question, search.about.device, search.run.seed, limit)
-        except JobError as error:
-            if search.question.variants and search.question.variants.chosen:
-                search.miss(f"Variants of the step were left out: a run with them failed. {error}")
-                search.learn(variants=None)
-                return
+        for _ in range(MOST_TRIED):
+            found = forecast_of(search.question, untried=True)
+            is_here = found is not None and found.chosen.num_devices <= search.question.num_devices_here
+            if found is None or not (is_here and found.is_worth_trying) or not _rehearse(search, session, found):
+                break
             tried = forecast_of(search.question)
-            if tried is None or tried.chosen.num_devices == 1:
-                raise
-            search.miss(f"The plan is for one device: a run on several failed. {error}")
-            search.learn(numbers=(1,))
-            found = []
-        if not found and limit < wanted and is_worth_trying(search.question):
-            search.miss(f"The plan was not tried out on fresh seeds: the budget left {search.told()}. Raise --budget")
-        search.learn(rehearsals=found)
+            if tried is not None and tried.is_better:
+                break
         if session.records.seconds():
             search.note("rehearsal", search.run.clock() - started)
+
+
+def _rehearse(search: Search, session: Session, found: Forecast) -> bool:
+    """Runs of one choice, as many as a share of the budget and of a long run of the job's own allow; whether any was
+    made."""
+    question, whole = search.question, whole_run_seconds(search.question)
+    wanted = TRIED_SHARE * search.budget if whole <= LONG else min(TRIED_SHARE * search.budget, TRIED_OWN_SHARE * whole)
+    limit = min(wanted, search.left())
+    try:
+        runs = rehearse(session, question, found, search.about.device, search.run.seed, limit)
+    except JobError as error:
+        if question.variants and question.variants.chosen:
+            search.miss(f"Variants of the step were left out: a run with them failed. {error}")
+            search.learn(variants=None)
+        elif found.chosen.num_devices > 1:
+            search.miss(f"The plan is for one device: a run on several failed. {error}")
+            search.learn(numbers=(1,))
+        else:
+            raise
+        return False
+    if not runs and limit < wanted:
+        search.miss(f"The plan was not tried out on fresh seeds: the budget left {search.told()}. Raise --budget")
+    search.learn(rehearsals=[*question.rehearsals, *runs])
+    return bool(runs)
 
 
 def _ask_variants(search: Search, likely: int, *, tried: bool = False) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 from legroom.errors import NothingMeasured
 from legroom.questions.base import START_SECONDS
 from legroom.questions.plan.asking import SHARES, Search
-from legroom.questions.plan.choice import Candidate, choose, first_batch
+from legroom.questions.plan.candidates import Candidate
+from legroom.questions.plan.choice import choose, first_batch
 from legroom.questions.plan.evidence import Target, current_entries, own_runs, paces
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.records import PlanQuestion

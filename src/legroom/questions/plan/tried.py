@@ -5,15 +5,16 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from legroom.questions.plan.choice import MISSED, Candidate, evaluations_of
+from legroom.questions.plan.candidates import MISSED, Candidate, evaluations_of
+from legroom.questions.plan.factors import LEAST_DOUBT
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
 from legroom.units import format_seconds
 
 LONGER = 1.3
 """Times the updates, for the next run after one that missed the target."""
-USUAL, WEIGHT = 0.15, 3.0
-"""Standard deviation of ln updates over seeds as most jobs have it, and how many runs that is worth: three runs that
-happen to be alike do not promise that the fourth is."""
+USUAL, USUAL_PACE, WEIGHT = 0.15, math.log(LEAST_DOUBT), 3.0
+"""Standard deviation of ln updates over seeds as most jobs have it, of ln seconds of an update as most machines have
+it, and how many runs that is worth: three runs that happen to be alike do not promise that the fourth is."""
 DEVIATIONS, SURE = 1.5, 1.65
 """Between which four fresh runs of five lie, by Student's t with as many degrees of freedom; and below which a normal
 number lies 19 times of 20."""
@@ -70,17 +71,25 @@ def spread_of(steps: Sequence[float]) -> float:
     return math.exp(DEVIATIONS * math.sqrt(_variance(steps) * (1 + 1 / len(steps))))
 
 
-def surely(plan: Sequence[float], own: Sequence[float]) -> float:
+def surely(plan: Sequence[float], own: Sequence[float], paces: Sequence[float]) -> float:
     """By which factor the middle of the plan's runs must lie below that of the job's own to be less in 19 cases of 20.
 
-    >>> round(surely([100, 100, 100], [150, 150, 150]), 2), round(surely([60, 100, 160], [200]), 2)
-    (1.17, 1.49)
+    plan, own: updates to the target. paces: seconds of an update of the plan over those of the job's own, in turns.
+
+    >>> round(surely([100, 100, 100], [150, 150, 150], [2, 2, 2]), 2), round(surely([60, 100, 160], [200], []), 2)
+    (1.18, 1.52)
     """
-    squares = _variance(plan) / len(plan) + _variance(own) / len(own) if own else _variance(plan)
+    squares = _variance(plan) / len(plan) + (_variance(own) / len(own) if own else 0.0)
+    squares += _variance(paces, USUAL_PACE) / len(paces) if paces else USUAL_PACE**2
     return math.exp(SURE * math.sqrt(squares))
 
 
-def _variance(steps: Sequence[float]) -> float:
-    logs = [math.log(each) for each in steps]
+def turns_of(runs: Sequence[Rehearsal]) -> list[float]:
+    """Seconds of an update over those of the job's own right before, of each run before which these were timed."""
+    return [run.step_seconds / run.own_step_seconds for run in runs if run.own_step_seconds]
+
+
+def _variance(values: Sequence[float], usual: float = USUAL) -> float:
+    logs = [math.log(each) for each in values]
     squares = sum((each - statistics.fmean(logs)) ** 2 for each in logs)
-    return (squares + WEIGHT * USUAL**2) / (len(logs) - 1 + WEIGHT)
+    return (squares + WEIGHT * usual**2) / (len(logs) - 1 + WEIGHT)

@@ -164,6 +164,32 @@ def test_devices_that_are_not_here_are_forecast_and_told_so(planted, tmp_path):
         api.train("digits", plan=tmp_path / "plan.toml", device="cuda", force=True, run=run)
 
 
+@pytest.mark.parametrize("devices", ["99", "1,99"])
+def test_a_plan_for_more_processes_than_cores_says_in_its_first_sentence_that_it_is_a_forecast(
+    planted, tmp_path, devices
+):
+    answer = planted.ask(tmp_path, planted.plant(), devices=devices)
+    assert answer.num_devices == 99
+    assert "on each of 99 devices (97 of them are not here: a forecast)" in summary(answer)
+    assert any("99 devices are not here (2 can be seen)" in note for note in answer.notes)
+    assert advise_again(tmp_path, "plan") == answer
+
+
+def test_a_plan_for_devices_that_are_here_speaks_of_none_that_is_missing(goals):
+    answer = goals["fastest"][0]
+    assert answer.num_devices > 1
+    assert answer.num_devices_missing == 0
+    assert "not here" not in summary(answer)
+
+
+@pytest.mark.parametrize("devices", ["99", "1,99"])
+def test_devices_that_nothing_tells_of_are_left_out_and_told(planted, tmp_path, devices):
+    """A tenth of the data, shared out among 99, is less than anything that was timed on a GPU or forecast from it."""
+    answer = planted.ask(tmp_path, planted.plant(), num_gpus=2, devices=devices)
+    assert answer.num_devices == 1
+    assert any(sentence.startswith("99 devices were asked for, and nothing tells") for sentence in answer.missing)
+
+
 def test_all_devices_of_a_machine_with_one_are_told_to_be_one(planted, tmp_path):
     answer = planted.ask(tmp_path, planted.plant(), num_gpus=1, devices="all")
     assert answer.num_devices == 1
@@ -224,6 +250,7 @@ def test_a_run_on_one_device_that_fails_is_the_jobs_own_failure(planted, tmp_pat
 def test_a_job_without_a_target_is_not_shared_out(planted, tmp_path):
     answer = planted.ask(tmp_path, planted.plant(has_valid=False), num_gpus=2, devices="all", target="same")
     assert answer.num_devices == 1
+    assert any(sentence.startswith("How many devices pay was not asked") for sentence in answer.missing)
 
 
 def test_what_several_devices_took_is_not_asked_again(planted, tmp_path):

@@ -59,6 +59,7 @@ def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
         goal=question.goal,
         target=f"{target['name']}={target['value']!r}" if target else "",
         cooldown_steps=cooldown,
+        num_devices_missing=max(0, settings.num_devices - question.num_devices_here),
         **words,
         kept=forecast is not None and adopted is None and not _faster(question, baseline, found),
         settings=asdict(settings),

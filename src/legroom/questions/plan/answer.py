@@ -23,6 +23,8 @@ class PlanAnswer(Answer):
     """Updates to the target."""
     num_epochs: int
     num_devices: int
+    num_devices_missing: int = 0
+    """Of these, that are not here: what they take is a forecast."""
     precision: str
     goal: str
     target: str = ""

@@ -73,26 +73,31 @@ def first_batch(
     return min(allowed, key=lambda size: (steps_to_target(size, 1, GUESSED * own) * step_seconds(size), size))
 
 
-def choose(question: PlanQuestion, most: int | None = None, *, untried: bool = False) -> Candidate | None:
-    """The way to run that costs least by what is known; None where no rate reached the target, or nothing was timed.
-
-    Where some were tried out it is one of them: what others would take is a promise. untried: one of the others.
-    """
+def ways(question: PlanQuestion, most: int | None = None) -> list[Candidate]:
+    """All ways to run of which it is known how many updates they need and what one takes."""
     pace, learned = pace_of(question), Learned.of(question)
     if pace is None or not learned.rates:
-        return None
-    found = [
+        return []
+    return [
         one
         for num in numbers_of(question)
         for size in sizes_of(question, learned, most, num)
         if (one := candidate(question, pace, learned, size, num))
     ]
+
+
+def choose(question: PlanQuestion, most: int | None = None, *, untried: bool = False) -> Candidate | None:
+    """The way to run that costs least by what is known; None where no rate reached the target, or nothing was timed.
+
+    Where some were tried out it is one of them: what others would take is a promise. untried: one of the others.
+    """
+    found = ways(question, most)
     tried = [as_tried(question, one, runs) for one in found if (runs := rehearsals_of(question, one))]
     if untried:
         found = [one for one in found if not rehearsals_of(question, one)]
     elif tried:
         return min(tried, key=question_cost(question))
-    return cheapest(found, question_cost(question), list(learned.rates)) if found else None
+    return cheapest(found, question_cost(question), list(Learned.of(question).rates)) if found else None
 
 
 def question_cost(question: PlanQuestion) -> Cost:

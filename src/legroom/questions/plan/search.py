@@ -11,7 +11,7 @@ from legroom.questions.loading.ask import foresee as foresee_loading
 from legroom.questions.loading.ask import loading
 from legroom.questions.plan.asking import SHARES, Search
 from legroom.questions.plan.candidates import Candidate
-from legroom.questions.plan.choice import choose
+from legroom.questions.plan.choice import choose, ways
 from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.forecast import Forecast, forecast_of
@@ -48,9 +48,11 @@ def ask_others(search: Search, most: int | None) -> tuple[PlanQuestion, Candidat
         parameter_bytes=description.parameter_bytes,
         looks_samples=samples_between_looks(description),
     )
-    if seek_first(search, description, most):
-        _ask_devices(search, most)
+    is_sought = seek_first(search, description, most)
+    _ask_devices(search, most)
+    if is_sought:
         seek_again(search, description, most)
+    _miss_numbers(search, most)
     best = choose(search.question, most)
     size = best.batch_size if best else None
     _ask_loading(search, size or _likely(search, most))
@@ -95,6 +97,18 @@ def _ask_devices(search: Search, most: int | None) -> None:
         assert isinstance(told, DevicesAnswer)
         found = told
     search.learn(devices=found)
+
+
+def _miss_numbers(search: Search, most: int | None) -> None:
+    """Say which numbers of devices were asked for in vain: at batches of which each would get too little, say."""
+    question = search.question
+    told = {one.num_devices for one in ways(question, most)}
+    untold = [f"{num:,}" for num in question.numbers if num not in told]
+    if question.devices is not None and untold:
+        search.miss(
+            f"{' and '.join(untold)} devices were asked for, and nothing tells what they take at batches that suit the "
+            "target; the plan is without them. Name fewer with --devices"
+        )
 
 
 def _try_out(search: Search) -> None:

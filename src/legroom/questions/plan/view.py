@@ -51,6 +51,8 @@ def _settings(answer: PlanAnswer) -> str:
         batch += f" in {answer.accumulation_steps} passes an update"
     if answer.num_devices > 1:
         batch += f" on each of {answer.num_devices:,} devices"
+    if answer.num_devices_missing:
+        batch += f" ({answer.num_devices_missing:,} of them are not here: a forecast)"
     warm = f" with {answer.warmup_steps:,} warm-up steps" if answer.warmup_steps else ""
     kept = {item.name for item in answer.recommendations if not item.evidence}
     own = " (the job's own)" if "learning_rate" in kept and not answer.kept else ""

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -52,6 +53,29 @@ class Anew(LocalEngine):
 @pytest.mark.parametrize("engine", [LocalEngine(), Anew(), FakeMachine()], ids=["forked", "anew", "fake"])
 def test_engines_do_what_every_engine_must(engine):
     check_engine(engine, address_of("digits"))
+
+
+def without_bytes(name):
+    return lambda found: replace(found, phase_bytes={**found.phase_bytes, name: 0})
+
+
+@pytest.mark.parametrize(
+    ("kind", "spoil", "told"),
+    [
+        (Describe, lambda found: None, "Describe was answered with NoneType"),
+        (Describe, lambda found: replace(found, num_trainable=0), "nothing to train"),
+        (StepPeaks, lambda found: None, "StepPeaks was answered with NoneType"),
+        (StepPeaks, lambda found: replace(found, outcome="out_of_memory"), "must fit"),
+        (StepPeaks, lambda found: replace(found, phase_bytes={"forward": 1}), "a phase is missing"),
+        (StepPeaks, without_bytes("update"), "a peak must be above zero"),
+    ],
+)
+def test_an_engine_that_breaks_a_promise_is_found_out(kind, spoil, told):
+    machine = FakeMachine()
+    whole = machine.answer
+    machine.answer = lambda request: spoil(whole(request)) if isinstance(request, kind) else whole(request)
+    with pytest.raises(AssertionError, match=told):
+        check_engine(machine, address_of("digits"))
 
 
 @pytest.mark.parametrize(

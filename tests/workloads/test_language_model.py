@@ -89,7 +89,10 @@ def test_a_checkpoint_amid_an_epoch_resumes_exactly():
 
 
 def test_a_fresh_model_is_saved_and_read_back():
-    make_model().load_state_dict(make_model().state_dict())
+    batch, used = next(iter(Columns(TEXT, 4, 5)))["words"], make_model()
+    used(batch, True, 0)
+    used.load_state_dict(make_model().state_dict())
+    assert torch.equal(used(batch, False, 5), make_model()(batch, False, 5))
 
 
 def test_another_batch_size_amid_the_text_starts_anew():

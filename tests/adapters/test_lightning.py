@@ -393,6 +393,7 @@ def test_weighted_sampler_survives_a_collate_of_our_own(one):
     loader = DataLoader(rows(), batch_size=4, sampler=WeightedRandomSampler([1.0] + [0.0] * 47, 20))
     job = from_lightning(line(one), train_data=lambda: loader, collate=lambda samples: [x for x, _ in samples])
     batches = list(job.loader(job.train_data(), Settings(batch_size=10)))
+    assert [len(batch) for batch in batches] == [10, 10]
     assert all(torch.equal(row, rows()[0][0]) for batch in batches for row in batch)
 
 

@@ -1,5 +1,6 @@
 """The child's side of `legroom speed`: real steps, in this process."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ from legroom.questions.speed.child.detailed import count_flops
 from legroom.questions.speed.child.nvml import GpuMonitor, Reading, load_of
 from legroom.questions.speed.child.padding import measure_padding
 from legroom.questions.speed.child.steps import time_steps
-from legroom.questions.speed.child.subject import Subject
+from legroom.questions.speed.child.subject import NUM_UNEVEN, Subject
 from legroom.questions.speed.records import MeasurePadding, TimeSteps
 
 SHORT = {"device": "cpu", "seconds": 1.0, "min_rounds": 2}
@@ -124,8 +125,11 @@ def test_padding_is_a_share_of_words_however_many_tensors_hold_a_place_for_each(
 
 
 def test_uneven_samples_are_timed_as_a_run_draws_them():
-    found = time_steps(TimeSteps(batch_sizes=(4, 16), **SHORT), BuiltJob(address_of(words)))
-    assert all(point.outcome == "measured" for point in found.points)
+    request, built = TimeSteps(batch_sizes=(4, 16), **SHORT), BuiltJob(address_of(words))
+    placed = Subject(4, request, built, open_timer(torch.device("cpu"))).place()
+    widths = {batch.shape[1] for batch in itertools.islice(placed, NUM_UNEVEN)}
+    assert min(widths) < 10 < 60 == max(widths), "some batches hold a long sample, and some hold none"
+    assert [point.outcome for point in time_steps(request, built).points] == ["measured", "measured"]
 
 
 def test_without_nvml_the_monitor_says_why():

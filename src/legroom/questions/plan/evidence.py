@@ -49,10 +49,9 @@ def _is_own(request: Train | RunTrial, description: JobDescription, device: str)
 def _read(
     request: Train | RunTrial, result: Trained | Trial, description: JobDescription, target: Target | None
 ) -> OwnRun | None:
-    if not result.num_steps or not result.samples_per_second:
+    seconds = step_seconds(result)
+    if seconds is None:
         return None
-    training = result.num_samples / result.samples_per_second
-    rest = max(0.0, result.seconds - training)
     goal = description.goal if target and target[0] == "score" else "min"
     there = [found.step for found in result.evaluations if target and _is_there(found, target, goal)]
     values = [value for found in result.evaluations if target and (value := _value(found, target[0])) is not None]
@@ -61,13 +60,26 @@ def _read(
         num_passes=int(request.settings["accumulation_steps"]),
         num_workers=int(request.settings["num_workers"]),
         num_steps=result.num_steps,
-        step_seconds=training / result.num_steps,
-        wait_seconds=result.data_wait_share * training / result.num_steps if isinstance(result, Trained) else None,
-        evaluation_seconds=rest / len(result.evaluations) if result.evaluations else 0.0,
+        step_seconds=seconds,
+        wait_seconds=result.data_wait_share * seconds if isinstance(result, Trained) else None,
+        evaluation_seconds=evaluation_seconds(result, seconds),
         steps_to_target=there[0] if there else None,
         value=(min if goal == "min" else max)(values, default=None),
         ended=result.stopped_because != "budget",
     )
+
+
+def step_seconds(result: Trained | Trial) -> float | None:
+    """Of an update with its batch, evaluations left out; None where none could be timed."""
+    if not result.num_steps or not result.samples_per_second:
+        return None
+    return result.num_samples / result.samples_per_second / result.num_steps
+
+
+def evaluation_seconds(result: Trained | Trial, step_seconds: float) -> float:
+    """Of one evaluation: what the updates leave of the run."""
+    rest = max(0.0, result.seconds - result.num_steps * step_seconds)
+    return rest / len(result.evaluations) if result.evaluations else 0.0
 
 
 def _is_there(found: Evaluated, target: Target, goal: str) -> bool:

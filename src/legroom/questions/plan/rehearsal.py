@@ -7,6 +7,7 @@ turn of the job's own updates is timed: a machine that others use is faster at o
 
 from dataclasses import asdict
 
+from legroom.questions.plan.evidence import evaluation_seconds, step_seconds
 from legroom.questions.plan.faster import changes_at
 from legroom.questions.plan.forecast import Forecast
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
@@ -80,28 +81,19 @@ def _own_turn(
     return session.ask(Train(device=device, settings=settings, num_steps=num_steps, evaluate_steps=num_steps))
 
 
-def _step_seconds(result: Trained) -> float | None:
-    """Of an update, evaluations left out; None where none could be timed."""
-    if not result.num_steps or not result.samples_per_second:
-        return None
-    return result.num_samples / result.samples_per_second / result.num_steps
-
-
 def read_rehearsal(request: Train, result: Trained, turn: Trained | None = None) -> Rehearsal | None:
     """What such a run showed, and the turn before it; None where it made no update that could be timed."""
-    step_seconds = _step_seconds(result)
-    if step_seconds is None:
+    seconds, settings = step_seconds(result), request.settings
+    if seconds is None:
         return None
-    training = result.num_steps * step_seconds
-    settings, rest = request.settings, max(0.0, result.seconds - training)
     return Rehearsal(
         size=int(settings["batch_size"]) * int(settings["accumulation_steps"]) * int(settings["num_devices"]),
         num_devices=int(settings["num_devices"]),
         length=request.num_steps or result.num_steps,
         num_steps=result.num_steps,
         is_there=result.stopped_because == "target",
-        step_seconds=step_seconds,
-        own_step_seconds=_step_seconds(turn) if turn else None,
-        evaluation_seconds=rest / len(result.evaluations) if result.evaluations else 0.0,
+        step_seconds=seconds,
+        own_step_seconds=step_seconds(turn) if turn else None,
+        evaluation_seconds=evaluation_seconds(result, seconds),
         seconds=result.seconds,
     )

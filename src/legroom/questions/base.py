@@ -2,12 +2,13 @@
 
 import math
 import statistics
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from legroom.errors import UsageError
+from legroom.setting_rules import PRECISIONS
 
 START_SECONDS = 3.0
 """A child's start: importing torch takes 2 s on two cores, building a small job 1 s."""
@@ -108,3 +109,25 @@ def check_word(what: str, word: Any, known: Collection[Any]) -> None:
     """
     if word not in known:
         raise UsageError(f"There is no {what} {word!r}. Known: {', '.join(map(str, known))}")
+
+
+def check_precision(precision: str | None) -> None:
+    """Refuse a precision that there is not; None leaves it to the job."""
+    if precision is not None:
+        check_word("precision", precision, PRECISIONS)
+
+
+def check_counts(numbers: Mapping[str, int | None]) -> None:
+    """Refuse a number below one, by the name of its option; None was not given.
+
+    >>> check_counts({"--seeds": 3, "--batch-size": None})
+    """
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise UsageError(f"{name} is {number}; it must be at least 1")
+
+
+def check_budget(budget: float, least: float) -> None:
+    """Refuse seconds that are too few to begin with."""
+    if not least <= budget < math.inf:
+        raise UsageError(f"--budget is {budget:g} s; it must be at least {least:g} s")

@@ -11,7 +11,15 @@ from legroom.host import Host
 from legroom.host.target import check_cuda, choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, address_of
-from legroom.questions.base import START_SECONDS, Foreseen, check_word, foreseen_probe, typical_seconds
+from legroom.questions.base import (
+    START_SECONDS,
+    Foreseen,
+    check_counts,
+    check_precision,
+    check_word,
+    foreseen_probe,
+    typical_seconds,
+)
 from legroom.questions.devices.advice import advise
 from legroom.questions.devices.answer import DevicesAnswer, TableAnswer
 from legroom.questions.devices.known import find_known
@@ -21,7 +29,6 @@ from legroom.questions.devices.search import local_peak, measure, sizes_for
 from legroom.questions.devices.table_findings import answer_table
 from legroom.requests import JobDescription
 from legroom.session import Run, earlier_entries, keep, open_session
-from legroom.setting_rules import PRECISIONS
 
 RULES = ("legroom", "local-peak")
 MOST = 4096
@@ -62,8 +69,7 @@ def devices(
     num_here = num_devices_here(run.host, place)
     _check_numbers(batch_size=batch_size, most=most, measured=measured, num_here=num_here, speeds=speeds, price=price)
     check_link(link)
-    if precision is not None:
-        check_word("precision", precision, PRECISIONS)
+    check_precision(precision)
     scalings: list[Scaling] = [scaling] if scaling else ["weak"] if rule == "local-peak" else ["strong", "weak"]
     with open_session("devices", address, run) as session:
         description = session.describe(run.seed)
@@ -148,8 +154,7 @@ def _check_numbers(
     speeds: Sequence[float],
     price: float | None,
 ) -> None:
-    if batch_size is not None and batch_size < 1:
-        raise UsageError(f"--batch-size is {batch_size}; it must be at least 1")
+    check_counts({"--batch-size": batch_size})
     if most is not None and not 1 <= most <= MOST:
         raise UsageError(f"--max is {most:,}; it is a number of devices from 1 to {MOST:,}")
     if measured is not None and not 1 <= measured <= num_here:

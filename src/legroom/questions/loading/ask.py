@@ -8,7 +8,7 @@ from legroom.host.target import check_cuda, choose_target
 from legroom.job_address import AnyJob, address_of
 from legroom.laws.loading import MOST_WORKERS
 from legroom.logbook import Entry
-from legroom.questions.base import START_SECONDS, Foreseen, check_word, foreseen_probe
+from legroom.questions.base import START_SECONDS, Foreseen, check_counts, check_precision, check_word, foreseen_probe
 from legroom.questions.loading.advice import advise
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.loading.records import CompareLoaders, LoadingQuestion, ReadCold
@@ -16,7 +16,7 @@ from legroom.questions.loading.search import find_loading
 from legroom.questions.loading.thesis import measure_thesis
 from legroom.requests import Describe, JobDescription
 from legroom.session import Run, earlier_entries, keep, open_session
-from legroom.setting_rules import PRECISIONS, most_workers
+from legroom.setting_rules import most_workers
 from legroom.units import format_bytes
 
 RULES = ("legroom", "thesis")
@@ -92,11 +92,8 @@ def _what(entry: Entry) -> str:
 
 def _check_words(host: Host, device: str, batch_size: int | None, num_devices: int, precision: str | None) -> None:
     """Refuse what cannot be asked before the job is read."""
-    for name, number in (("--batch-size", batch_size), ("--devices", num_devices)):
-        if number is not None and number < 1:
-            raise UsageError(f"{name} is {number}; it must be at least 1")
-    if precision is not None:
-        check_word("precision", precision, PRECISIONS)
+    check_counts({"--batch-size": batch_size, "--devices": num_devices})
+    check_precision(precision)
     check_cuda(host, device)
 
 

@@ -13,7 +13,15 @@ from legroom.job import Settings
 from legroom.job_address import AnyJob, JobAddress, address_of, out_folder
 from legroom.offers import card_of
 from legroom.plan_file import Plan, write_plan
-from legroom.questions.base import Foreseen, ForeseenProbe, check_word, read_target
+from legroom.questions.base import (
+    Foreseen,
+    ForeseenProbe,
+    check_budget,
+    check_counts,
+    check_precision,
+    check_word,
+    read_target,
+)
 from legroom.questions.devices.ask import check_link, num_devices_here
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.ask import ask_memory, memory_question, open_memory_session
@@ -32,7 +40,6 @@ from legroom.questions.plan.search import ask_others
 from legroom.questions.plan.unproved import MISSING, seen_memory
 from legroom.requests import MeasureDevice
 from legroom.session import Run, Session, keep
-from legroom.setting_rules import PRECISIONS
 
 GOALS = ("fastest", "cheapest", "frugal")
 LEAST_SECONDS = 20.0
@@ -164,14 +171,11 @@ def _check_words(
     check_word("goal", goal, GOALS)
     if target != "same":
         read_target(target, "same")
-    if not LEAST_SECONDS <= budget < math.inf:
-        raise UsageError(f"--budget is {budget:g} s; it must be at least {LEAST_SECONDS:g} s")
+    check_budget(budget, LEAST_SECONDS)
     if price is not None and not 0 <= price < math.inf:
         raise UsageError(f"--price is {price:g}; it must be at least 0, as 2.5/h")
-    if batch_size is not None and batch_size < 1:
-        raise UsageError(f"--batch-size is {batch_size}; it must be at least 1")
-    if precision is not None:
-        check_word("precision", precision, PRECISIONS)
+    check_counts({"--batch-size": batch_size})
+    check_precision(precision)
 
 
 def _numbers(text: str, link: str | None, place: Target, num_here: int) -> list[int]:

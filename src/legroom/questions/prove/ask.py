@@ -9,7 +9,7 @@ from legroom.host.target import check_cuda, choose_target
 from legroom.job_address import AnyJob, JobAddress, address_of
 from legroom.plan_file import Plan
 from legroom.plan_use import plan_for, samples_between_looks
-from legroom.questions.base import START_SECONDS, Foreseen, foreseen_probe, read_target
+from legroom.questions.base import START_SECONDS, Foreseen, check_counts, foreseen_probe, read_target
 from legroom.questions.prove.advice import advise
 from legroom.questions.prove.answer import ProveAnswer
 from legroom.questions.prove.arms import Arms, best_of_sweep
@@ -45,9 +45,7 @@ def prove(
     """
     run = run or Run()
     address = address_of(job, options)
-    for name, number in (("--seeds", seeds), ("--evaluate-samples", evaluate_samples)):
-        if number is not None and number < 1:
-            raise UsageError(f"{name} is {number}; it must be at least 1")
+    check_counts({"--seeds": seeds, "--evaluate-samples": evaluate_samples})
     check_cuda(run.host, device)
     planned = _read(plan, address, run, force=force)
     rival = _read(against, address, run, force=force) if against not in (DEFAULT, SWEEP) else None

@@ -13,6 +13,9 @@ from legroom.questions.base import (
     START_SECONDS,
     Foreseen,
     ForeseenProbe,
+    check_budget,
+    check_counts,
+    check_precision,
     check_word,
     foreseen_probe,
     read_target,
@@ -26,7 +29,6 @@ from legroom.questions.rate.search import NUM_RAMPS, find_rate
 from legroom.questions.rate.target import NUM_RUNS, SHARE, find_target
 from legroom.requests import Describe, JobDescription
 from legroom.session import Run, Session, earlier_entries, keep, open_session
-from legroom.setting_rules import PRECISIONS
 
 METHODS = ("auto", "greedy", "range", "transfer")
 ADAPTIVE = ("adam", "lamb", "adagrad", "rmsprop", "adafactor", "lion", "nadam", "radam")
@@ -70,8 +72,7 @@ def rate(
     aim = None if target == "same" else read_target(target, "same")
     _check_numbers(batch_size=batch_size, budget=budget, seeds=seeds, fraction=fraction)
     _check_transfer(method, batch_size, from_batch, from_rate, is_used=compare_rules or rule != "measured")
-    if precision is not None:
-        check_word("precision", precision, PRECISIONS)
+    check_precision(precision)
     check_cuda(run.host, device)
     place = choose_target(run.host, device).device
     with open_session("rate", address, run) as session:
@@ -197,12 +198,8 @@ def _sizes(question: RateQuestion, description: JobDescription) -> tuple[int, ..
 
 
 def _check_numbers(*, batch_size: int | None, budget: float, seeds: int, fraction: float) -> None:
-    if batch_size is not None and batch_size < 1:
-        raise UsageError(f"--batch-size is {batch_size}; it must be at least 1")
-    if not LEAST_SECONDS <= budget < math.inf:
-        raise UsageError(f"--budget is {budget:g} s; it must be at least {LEAST_SECONDS:g} s")
-    if seeds < 1:
-        raise UsageError(f"--seeds is {seeds}; it must be at least 1")
+    check_counts({"--batch-size": batch_size, "--seeds": seeds})
+    check_budget(budget, LEAST_SECONDS)
     if not 0 < fraction <= 1:
         raise UsageError(
             f"--fraction is {fraction:g}; it must be above 0 and at most 1, as 0.1 for a tenth of the data"
@@ -219,8 +216,7 @@ def _check_transfer(
         return
     if batch_size is None:
         raise UsageError("--method transfer carries the rate to another batch size. Name it with --batch-size")
-    if from_batch is not None and from_batch < 1:
-        raise UsageError(f"--from-batch is {from_batch}; it must be at least 1")
+    check_counts({"--from-batch": from_batch})
     if from_rate is not None and not 0 < from_rate < math.inf:
         raise UsageError(f"--from-rate is {from_rate:g}; it must be a number above 0")
 

@@ -14,6 +14,8 @@ from legroom.questions.base import (
     START_SECONDS,
     Foreseen,
     ForeseenProbe,
+    check_budget,
+    check_counts,
     check_word,
     foreseen_probe,
     read_target,
@@ -205,12 +207,10 @@ def _check_numbers(*, fractions: Sequence[float] | None, budget: float, within: 
         raise UsageError(
             f"--fractions {_list(fractions)}: each must be above 0 and at most 1, as 0.25 for a quarter of the data"
         )
-    if not LEAST_SECONDS <= budget < math.inf:
-        raise UsageError(f"--budget is {budget:g} s; it must be at least {LEAST_SECONDS:g} s")
+    check_budget(budget, LEAST_SECONDS)
     if within is not None and not 0 < within < math.inf:
         raise UsageError(f"--within is {within:g} s; it must be above 0")
-    if seeds < 1:
-        raise UsageError(f"--seeds is {seeds}; it must be at least 1")
+    check_counts({"--seeds": seeds})
 
 
 def _refuse(description: JobDescription) -> None:

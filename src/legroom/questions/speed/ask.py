@@ -8,7 +8,7 @@ from legroom.host.target import check_cuda, choose_target
 from legroom.job_address import AnyJob, address_of
 from legroom.laws.memory import LARGEST_BATCH
 from legroom.logbook import Entry
-from legroom.questions.base import START_SECONDS, Foreseen, ForeseenProbe, check_word, foreseen_probe
+from legroom.questions.base import START_SECONDS, Foreseen, ForeseenProbe, check_precision, check_word, foreseen_probe
 from legroom.questions.speed.advice import advise
 from legroom.questions.speed.answer import SpeedAnswer
 from legroom.questions.speed.evidence import NUM_CONFIRMED
@@ -16,7 +16,6 @@ from legroom.questions.speed.records import SpeedQuestion, TimeSteps
 from legroom.questions.speed.search import measure_speed, num_runs
 from legroom.requests import Describe, MeasureDevice
 from legroom.session import Run, earlier_entries, keep, open_session
-from legroom.setting_rules import PRECISIONS
 
 RULES = ("throughput", "utilisation")
 LEAST_SECONDS = 1.0
@@ -124,6 +123,5 @@ def _check_words(
         raise UsageError(f"--share is {share:g}; it must be above 0 and at most 1, as 0.9 for 90 % of the best")
     if not LEAST_SECONDS <= seconds < float("inf"):
         raise UsageError(f"--seconds is {seconds:g}; it must be at least {LEAST_SECONDS:g}")
-    if precision is not None:
-        check_word("precision", precision, PRECISIONS)
+    check_precision(precision)
     check_cuda(host, device)

@@ -9,14 +9,22 @@ from legroom.host import Host
 from legroom.host.target import check_cuda, choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, address_of
-from legroom.questions.base import START_SECONDS, Foreseen, ForeseenProbe, check_word, foreseen_probe, typical_seconds
+from legroom.questions.base import (
+    START_SECONDS,
+    Foreseen,
+    ForeseenProbe,
+    check_counts,
+    check_precision,
+    foreseen_probe,
+    typical_seconds,
+)
 from legroom.questions.sweep.advice import advise
 from legroom.questions.sweep.answer import SweepAnswer
 from legroom.questions.sweep.records import SweepQuestion
 from legroom.questions.sweep.search import run_trials
 from legroom.requests import Describe, JobDescription
 from legroom.session import Run, earlier_entries, keep, open_session
-from legroom.setting_rules import PRECISIONS, lacks
+from legroom.setting_rules import lacks
 from legroom.training.records import Train
 
 RATES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -157,13 +165,10 @@ def _check_words(
                 raise UsageError(f"{words[name]} names {value}; it must be {wanted}")
     if not rates:
         raise UsageError("--rates names none; write a range or a list, as 1e-5..1e-1")
-    for word, number in (("--epochs", epochs), ("--patience", patience), ("--together", together)):
-        if number is not None and number < 1:
-            raise UsageError(f"{word} is {number}; it must be at least 1")
+    check_counts({"--epochs": epochs, "--patience": patience, "--together": together})
     if together > host.limits.num_cores:
         raise UsageError(f"--together is {together}, and there are {host.limits.num_cores} cores. Name at most that")
     if seconds is not None and not 0.1 <= seconds < math.inf:
         raise UsageError(f"--seconds is {seconds:g}; it must be at least 0.1")
-    if precision is not None:
-        check_word("precision", precision, PRECISIONS)
+    check_precision(precision)
     check_cuda(host, device)

@@ -1,6 +1,5 @@
 """`legroom variants`: do bf16, channels-last, a fused optimizer and torch.compile pay on this job?"""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,14 +9,22 @@ from legroom.host.target import check_cuda, choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, address_of
 from legroom.laws.memory import LARGEST_BATCH
-from legroom.questions.base import START_SECONDS, Foreseen, ForeseenProbe, check_word, foreseen_probe
+from legroom.questions.base import (
+    START_SECONDS,
+    Foreseen,
+    ForeseenProbe,
+    check_budget,
+    check_counts,
+    check_precision,
+    check_word,
+    foreseen_probe,
+)
 from legroom.questions.variants.advice import advise
 from legroom.questions.variants.answer import VariantsAnswer
 from legroom.questions.variants.records import NUM_SEEDS, VARIANTS, VariantsQuestion
 from legroom.questions.variants.search import MOST_STEPS, TURNS_SECONDS, measure_variants
 from legroom.requests import JobDescription
 from legroom.session import Run, keep, open_session
-from legroom.setting_rules import PRECISIONS
 
 LEAST_SECONDS = 10.0
 
@@ -121,9 +128,6 @@ def _check_words(
         raise UsageError(f"--batch-size is {batch_size:,}; sizes are from 1 to {LARGEST_BATCH:,}")
     for name in only:
         check_word("variant", name, tuple(VARIANTS))
-    if num_steps is not None and num_steps < 1:
-        raise UsageError(f"--steps is {num_steps}; it must be at least 1")
-    if not LEAST_SECONDS <= budget < math.inf:
-        raise UsageError(f"--budget is {budget:g} s; it must be at least {LEAST_SECONDS:g} s")
-    if precision is not None:
-        check_word("precision", precision, PRECISIONS)
+    check_counts({"--steps": num_steps})
+    check_budget(budget, LEAST_SECONDS)
+    check_precision(precision)

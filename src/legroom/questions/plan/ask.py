@@ -10,7 +10,7 @@ from legroom.errors import UsageError
 from legroom.host.offers import read_offers
 from legroom.host.target import Target, choose_target
 from legroom.job import Settings
-from legroom.job_address import AnyJob, JobAddress, address_of, out_folder
+from legroom.job_address import AnyJob, address_of, out_folder
 from legroom.offers import card_of
 from legroom.plan_file import Plan, write_plan
 from legroom.questions.base import (
@@ -91,9 +91,9 @@ def plan(
     _check_words(goal, target, budget, price, batch_size, precision)
     if code is not None:
         check_word("library", code, NAMES)
-    place = choose_target(run.host, device, memory, card)
     if offers is not None:
         read_offers(offers, precision or "fp32")
+    place = choose_target(run.host, device, memory, card)
     num_here = num_devices_here(run.host, place.device) if place.is_here else 1
     numbers = _numbers(devices, link, place, num_here)
     run = replace(run, together=run.together or uuid.uuid4().hex[:12])
@@ -105,8 +105,6 @@ def plan(
         precision=precision,
         target=target,
     )
-    proved = _prove(address, run, place, about) if place.is_named and place.is_here else None
-    most = limit_of(proved) if proved else None
     question = PlanQuestion(
         path=str(about.folder / "plan.toml"),
         goal=goal,
@@ -119,25 +117,28 @@ def plan(
         num_cores=run.host.limits.num_cores,
         code=code or "",
     )
-    way: Candidate | None = None
-    if place.is_here:
-        question, way = ask_others(Search(job, options, run, about, question, budget, link, begun), most)
-    started = run.clock()
-    with open_memory_session("plan", address, run, place) as session:
+    return _ask_all(Search(job, options, run, about, question, budget, link, begun), place)
+
+
+def _ask_all(search: Search, place: Target) -> PlanAnswer:
+    """Other questions where they can be asked, memory in a session of the plan's own, and what comes of both."""
+    proved = _prove(search, place) if place.is_named and place.is_here else None
+    way = ask_others(search, limit_of(proved) if proved else None) if place.is_here else None
+    run, started = search.run, search.run.clock()
+    with open_memory_session("plan", search.address, run, place) as session:
         # Gradients that travel lie in buckets beside the model, on each GPU.
-        together = way.num_devices if way and place.device == "cuda" else 1
-        asked = memory_question(session, place, precision, run.seed, num_devices=together)
+        asked = _memory_asked(search, session, place, way.num_devices if way and place.device == "cuda" else 1)
         session.progress("memory", 0.88)
-        chosen, asked = way.batch_size if way else None, replace(asked, up_to_data=True)
-        is_late = place.is_here and run.clock() - begun >= budget
-        question = _with_memory(session, asked, about, _with_job(session, question), chosen, proved, is_late=is_late)
+        is_late = place.is_here and run.clock() - search.started >= search.budget
+        search.learn_job(session.records.description())
+        _learn_memory(search, session, asked, way, proved, is_late=is_late)
         if session.records.seconds():
-            question = replace(question, spent={**question.spent, "memory": run.clock() - started})
-        if offers is not None and place.is_here and not is_late and card_of(run.host.name) is None:
+            search.note("memory", run.clock() - started)
+        if search.question.offers and place.is_here and not is_late and card_of(run.host.name) is None:
             session.ask(MeasureDevice(device=place.device))  # to be held against the peaks of the cards
-        session.note(question, begins=True)
-        answer = advise(session.records, question)
-        write_plan(_plan_of(answer, address.options), Path(question.path))
+        session.note(search.question, begins=True)
+        answer = advise(session.records, search.question)
+        write_plan(_plan_of(answer, search.address.options), Path(search.question.path))
         return keep(session, answer)
 
 
@@ -190,50 +191,46 @@ def _numbers(text: str, link: str | None, place: Target, num_here: int) -> list[
     return numbers
 
 
-def _prove(address: JobAddress, run: Run, place: Target, about: Circumstances) -> MemoryAnswer:
+def _prove(search: Search, place: Target) -> MemoryAnswer:
     """What a budget of memory that was named holds: nothing larger is to be tried."""
-    with open_memory_session("plan", address, run, place) as session:
-        question = replace(memory_question(session, place, about.precision, run.seed), up_to_data=True)
+    with open_memory_session("plan", search.address, search.run, place) as session:
+        question = _memory_asked(search, session, place)
         own = int(session.records.description().baseline["batch_size"])
-        known, _ = find_memory(about, question)
+        known, _ = find_memory(search.about, question)
         return known or ask_memory(session, replace(question, most=worth_proving(own, None).most))
 
 
-def _with_job(session: Session, question: PlanQuestion) -> PlanQuestion:
-    """The question with what the job says of itself."""
-    description = session.records.description()
-    return replace(
-        question,
-        baseline=dict(description.baseline),
-        num_samples=description.widest_batch or description.num_samples,
-        parameter_bytes=description.parameter_bytes,
-    )
+def _memory_asked(search: Search, session: Session, place: Target, num_devices: int = 1) -> MemoryQuestion:
+    asked = memory_question(session, place, search.about.precision, search.run.seed, num_devices=num_devices)
+    return replace(asked, up_to_data=True)
 
 
-def _with_memory(
+def _learn_memory(
+    search: Search,
     session: Session,
     asked: MemoryQuestion,
-    about: Circumstances,
-    question: PlanQuestion,
-    chosen: int | None,
+    way: Candidate | None,
     proved: MemoryAnswer | None,
     *,
     is_late: bool,
-) -> PlanQuestion:
-    """The question with an answer to memory, proved as far as a batch could be run; or none, where it is too late."""
-    own_step, baseline = session.records.description().own_step, Settings(**question.baseline)
-    holds = proved is None or proved.num_devices == asked.num_devices
-    known, notes = (proved, ()) if (proved and holds) or not asked.is_here else find_memory(about, asked)
+) -> None:
+    """An answer to memory, proved as far as a batch could be run; or what others saw of it, where it is too late."""
+    question, own_step = search.question, session.records.description().own_step
+    baseline = Settings(**question.baseline)
     worth = worth_proving(baseline.batch_size, question.speed)
-    asked = replace(asked, most=max(chosen, baseline.batch_size) if chosen else worth.most)
+    holds = proved is None or proved.num_devices == asked.num_devices
+    known, notes = (proved, ()) if (proved and holds) or not asked.is_here else find_memory(search.about, asked)
+    asked = replace(asked, most=max(way.batch_size, baseline.batch_size) if way else worth.most)
+    search.learn(notes=[*question.notes, *notes])
     if known is None and is_late:
-        seen = seen_memory(session, asked, question)
-        return replace(question, memory=seen, notes=[*question.notes, *notes], missing=[*question.missing, MISSING])
+        search.learn(memory=seen_memory(session, asked, question))
+        search.miss(MISSING)
+        return
     memory = known or ask_memory(session, asked)
-    if asked.is_here and not chosen and not own_step and needs_passes(baseline, memory, question.speed):
+    if asked.is_here and not way and not own_step and needs_passes(baseline, memory, question.speed):
         memory = ask_memory(session, replace(asked, effective_batch=question.own_size))
-    bound = [] if known or chosen else worth.note(memory)
-    return replace(question, memory=memory, notes=[*question.notes, *notes, *bound])
+    bound = [] if known or way else worth.note(memory)
+    search.learn(memory=memory, notes=[*search.question.notes, *bound])
 
 
 def _plan_of(answer: PlanAnswer, options: Mapping[str, str]) -> Plan:

@@ -5,9 +5,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from legroom.job_address import AnyJob, address_of
+from legroom.plan_use import samples_between_looks
 from legroom.questions.base import Answer, Foreseen
 from legroom.questions.plan.known import Circumstances, KnownAnswers, find_known
 from legroom.questions.plan.records import PlanQuestion
+from legroom.requests import JobDescription
 from legroom.session import Run, Session, open_session
 
 Found = TypeVar("Found", bound=Answer)
@@ -78,6 +80,15 @@ class Search:
     def learn(self, **found: Any) -> None:
         """Keep what was found."""
         self.question = replace(self.question, **found)
+
+    def learn_job(self, description: JobDescription) -> None:
+        """Keep what the job says of itself."""
+        self.learn(
+            baseline=dict(description.baseline),
+            num_samples=description.widest_batch or description.num_samples,
+            parameter_bytes=description.parameter_bytes,
+            looks_samples=samples_between_looks(description),
+        )
 
     def miss(self, sentence: str) -> None:
         """Say what stays open."""

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from legroom.errors import JobError, NothingMeasured
-from legroom.plan_use import samples_between_looks
 from legroom.questions.devices.answer import DevicesAnswer
 from legroom.questions.devices.ask import devices
 from legroom.questions.devices.ask import foresee as foresee_devices
@@ -15,7 +14,6 @@ from legroom.questions.plan.choice import choose, ways
 from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.forecast import Forecast, forecast_of
-from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.rehearsal import rehearse
 from legroom.questions.plan.seeking import LONG, seek_again, seek_first, whole_run_seconds
 from legroom.questions.plan.way import way_of_run
@@ -35,19 +33,14 @@ VARIANTS_SHARE, VARIANTS_RUN_SHARE = 0.2, 0.5
 UNASKED = "Whether bf16, channels-last, a fused optimizer or torch.compile pay was not asked"
 
 
-def ask_others(search: Search, most: int | None) -> tuple[PlanQuestion, Candidate | None]:
+def ask_others(search: Search, most: int | None) -> Candidate | None:
     """All but memory, and the way that is to be run; None where nothing could be judged by a target."""
     search.learn(notes=[*search.question.notes, *search.known.notes])
     found = search.known.speed or search.ask("speed", speed, quick=True)
     search.learn(speed=found)
     with search.session() as session:
         description = session.describe(search.run.seed)
-    search.learn(
-        baseline=dict(description.baseline),
-        num_samples=description.widest_batch or description.num_samples,
-        parameter_bytes=description.parameter_bytes,
-        looks_samples=samples_between_looks(description),
-    )
+    search.learn_job(description)
     is_sought = seek_first(search, description, most)
     _ask_devices(search, most)
     if is_sought:
@@ -59,7 +52,7 @@ def ask_others(search: Search, most: int | None) -> tuple[PlanQuestion, Candidat
     _ask_variants(search, _likely(search, most))
     _try_out(search)
     _ask_variants(search, _likely(search, most), tried=True)
-    return search.question, choose(search.question, most)
+    return choose(search.question, most)
 
 
 def _likely(search: Search, most: int | None) -> int:

@@ -1,5 +1,6 @@
 """Words of `legroom train`."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,8 @@ from legroom.cli import options
 from legroom.errors import UsageError
 
 SHARED = options.OF_JOBS
-SEVERAL_DEVICES = "Several devices"
+of_several = partial(typer.Option, rich_help_panel="Several devices")
+"""An option in the panel of those that only several devices need."""
 
 
 def words(
@@ -69,61 +71,28 @@ def words(
     channels_last: Annotated[bool | None, typer.Option(help="Lay images out channels last.")] = None,
     fused: Annotated[bool | None, typer.Option(help="Use the optimizer's fused form.")] = None,
     num_devices: Annotated[
-        int | None,
-        typer.Option(
-            "--devices",
-            metavar="N",
-            min=1,
-            rich_help_panel=SEVERAL_DEVICES,
-            help="Devices on this machine that share each update.",
-        ),
+        int | None, of_several("--devices", metavar="N", min=1, help="Devices on this machine that share each update.")
     ] = None,
     effective_batch: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            rich_help_panel=SEVERAL_DEVICES,
-            help="Samples of an update over all devices, instead of --batch-size.",
-        ),
+        of_several(metavar="N", min=1, help="Samples of an update over all devices, instead of --batch-size."),
     ] = None,
-    nodes: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, rich_help_panel=SEVERAL_DEVICES, help="Machines, each of which runs this command."
-        ),
-    ] = 1,
-    rendezvous: Annotated[
-        str, typer.Option(metavar="HOST:PORT", rich_help_panel=SEVERAL_DEVICES, help="Where these machines meet.")
-    ] = "",
+    nodes: Annotated[int, of_several(metavar="N", min=1, help="Machines, each of which runs this command.")] = 1,
+    rendezvous: Annotated[str, of_several(metavar="HOST:PORT", help="Where these machines meet.")] = "",
     restarts: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            rich_help_panel=SEVERAL_DEVICES,
-            help="How often to go on from the checkpoint after a process has failed.",
-        ),
+        int, of_several(metavar="N", min=0, help="How often to go on from the checkpoint after a process has failed.")
     ] = 0,
     sync_batch_norm: Annotated[
-        bool,
-        typer.Option(
-            "--sync-batch-norm", rich_help_panel=SEVERAL_DEVICES, help="BatchNorm over the batches of all GPUs."
-        ),
+        bool, of_several("--sync-batch-norm", help="BatchNorm over the batches of all GPUs.")
     ] = False,
     find_unused_parameters: Annotated[
         bool,
-        typer.Option(
-            "--find-unused-parameters",
-            rich_help_panel=SEVERAL_DEVICES,
-            help="Allow parameters that get no gradient: each update looks for them.",
+        of_several(
+            "--find-unused-parameters", help="Allow parameters that get no gradient: each update looks for them."
         ),
     ] = False,
     shard: Annotated[
-        bool,
-        typer.Option(
-            "--shard", rich_help_panel=SEVERAL_DEVICES, help="Share weights and optimizer out over the devices (FSDP)."
-        ),
+        bool, of_several("--shard", help="Share weights and optimizer out over the devices (FSDP).")
     ] = False,
 ) -> dict[str, Any]:
     """Train the job to its target, with its own settings or a plan's. Ctrl-C saves; --resume goes on.

@@ -13,10 +13,10 @@ from legroom.questions.base import START_SECONDS, Foreseen, check_counts, forese
 from legroom.questions.prove.advice import advise
 from legroom.questions.prove.answer import ProveAnswer
 from legroom.questions.prove.arms import Arms, best_of_sweep
-from legroom.questions.prove.records import FIRST_SEED, Goal, ProveQuestion
+from legroom.questions.prove.records import FIRST_SEED, Goal, Metric, ProveQuestion
 from legroom.questions.prove.runs import run_all
 from legroom.requests import JobDescription
-from legroom.session import Run, keep, open_session
+from legroom.session import Run, Session, keep, open_session
 from legroom.training.records import Train
 
 DEFAULT, SWEEP = "default", "sweep"
@@ -58,12 +58,7 @@ def prove(
         _refuse(description, aim[0])
         goal: Goal = description.goal if aim[0] == "score" else "min"
         arms = Arms(run.host, place, description, run.timeout)
-        if against == SWEEP:
-            point, told = best_of_sweep(session.logbook, place, *aim, goal)
-            arms.notes.append(f"The rival is the best point of the sweep in this folder: {told}")
-            other = arms.of_sweep(point)
-        else:
-            other = arms.of_plan(rival) if rival else arms.of_job()
+        other = arms.of_plan(rival) if rival else _rival(session, arms, against, aim, goal)
         samples = evaluate_samples or _cadence(other, description)
         mine, others = (_looked_at(arm, samples) for arm in (arms.of_plan(planned), other))
         question = ProveQuestion(
@@ -91,6 +86,15 @@ def _read(plan: Path | str | None, address: JobAddress, run: Run, *, force: bool
     if plan is None:
         raise UsageError("There is no plan to prove. Write one with legroom plan and name it: --plan plan.toml")
     return plan_for(Path(plan), address, run.host.name, force=force, tell=run.tell)
+
+
+def _rival(session: Session, arms: Arms, against: str, aim: tuple[Metric, float], goal: Goal) -> Train:
+    """The job's own run, or the best point of the sweep in the folder, which a note tells."""
+    if against == DEFAULT:
+        return arms.of_job()
+    point, told = best_of_sweep(session.logbook, arms.device, *aim, goal)
+    arms.notes.append(f"The rival is the best point of the sweep in this folder: {told}")
+    return arms.of_sweep(point)
 
 
 def _looked_at(arm: Train, samples: int | None) -> Train:

@@ -97,9 +97,7 @@ def rate(
         )
         _refuse(description, question)
         if method == "transfer":
-            known = _passes(description, from_batch or update_size(description.baseline))
-            rates = {"learning_rate": from_rate or settings["learning_rate"]}
-            question = replace(question, known={**settings, **known, **rates})
+            question = replace(question, known=_known(description, settings, from_batch, from_rate))
         question = find(session, question, description, started, is_named=aim is not None, sized=batch_size is not None)
         return keep(session, advise(session.records, question))
 
@@ -188,6 +186,14 @@ def _passes(description: JobDescription, size: int | None) -> dict[str, Any]:
     own, accumulates = int(description.baseline["batch_size"]), int(description.baseline["accumulation_steps"]) > 1
     batch_size, passes = passes_of(size, own, whole=not accumulates)
     return {"batch_size": batch_size, "accumulation_steps": passes}
+
+
+def _known(
+    description: JobDescription, settings: dict[str, Any], from_batch: int | None, from_rate: float | None
+) -> dict[str, Any]:
+    """Settings whose rate is good: those named, else the job's own batch and rate."""
+    passes = _passes(description, from_batch or update_size(description.baseline))
+    return {**settings, **passes, "learning_rate": from_rate or settings["learning_rate"]}
 
 
 def _sizes(question: RateQuestion, description: JobDescription) -> tuple[int, ...]:

@@ -2,9 +2,13 @@
 
 __version__ = "0.1.0"
 
-from legroom.api import jobs, loading, machine, memory, plan, speed, train
+from typing import TYPE_CHECKING, Any
+
 from legroom.job import Job, Score, Settings
 from legroom.job_address import JobAddress, load_job
+
+if TYPE_CHECKING:
+    from legroom.api import jobs, loading, machine, memory, plan, speed, train
 
 __all__ = [
     "Job",
@@ -21,3 +25,16 @@ __all__ = [
     "speed",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A question's function, imported only now: all questions take 0.4 s, which each child and command would pay."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from legroom import api
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

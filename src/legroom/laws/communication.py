@@ -18,11 +18,12 @@ The functions of a step are plain arithmetic on numbers and lists of numbers, as
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from legroom.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MIB = 2**20
 FIRST_BUCKET_BYTES = MIB
@@ -188,6 +189,8 @@ def fit_link(num_devices: int, num_bytes: Sequence[float], seconds: Sequence[flo
     >>> round(link.latency, 9), round(link.bandwidth)
     (2e-05, 1000000000)
     """
+    import numpy as np  # only here: it takes 0.1 s, and every command imports the forecasts of this file
+
     if num_devices < 2 or len(set(num_bytes)) < 2:
         raise UsageError("Latency and bandwidth need all-reduces of two sizes or more between two devices or more")
     sizes, times = np.asarray(num_bytes, dtype=float), np.asarray(seconds, dtype=float)
@@ -201,6 +204,8 @@ def fit_link(num_devices: int, num_bytes: Sequence[float], seconds: Sequence[flo
 
 def _positive(first: "np.ndarray[Any, Any]", second: "np.ndarray[Any, Any]") -> tuple[float, float]:
     """Two factors of at least 0 by which the columns sum to 1 as nearly as they can."""
+    import numpy as np
+
     columns = np.stack([first / first.max(), second / second.max()], axis=1)  # else powers of ten apart
     (a, b), *_ = np.linalg.lstsq(columns, np.ones(len(columns)), rcond=None)
     alone = [float(column.sum() / (column @ column)) for column in columns.T]

@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 # Before anything imports torch: idle threads that spin make small steps many times slower on busy cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -41,5 +43,32 @@ def legroom(tmp_path):
             timeout=300,
         )
         return Ran(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def one_folder(tmp_path_factory):
+    """The working folder of all that `legroom_here` runs."""
+    return tmp_path_factory.mktemp("here")
+
+
+@pytest.fixture
+def legroom_here(one_folder, monkeypatch):
+    """Runs `legroom ...` in this process and an empty folder: its children are real, and forked from one nursery.
+
+    A process of its own costs an import of torch each time, and shows nothing more of how words are read, what is
+    printed and which exit code comes: what is about the process itself has the fixture `legroom`.
+    """
+    from legroom.cli.app import app
+
+    for left in one_folder.iterdir():
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    monkeypatch.chdir(one_folder)
+
+    def run(*words: object, env: dict[str, str] | None = None) -> Ran:
+        more = {"NO_COLOR": "1", "COLUMNS": "200", **(env or {})}
+        ran = CliRunner().invoke(app, list(map(str, words)), env=more, catch_exceptions=False)
+        return Ran(ran.exit_code, ran.stdout, ran.stderr)
 
     return run

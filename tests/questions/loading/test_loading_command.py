@@ -16,8 +16,8 @@ def test_digits_are_answered_in_json(legroom):
     assert sum(answer["shares"].values()) == pytest.approx(1, abs=1e-3)
 
 
-def test_a_failing_sample_keeps_what_was_measured(legroom, tmp_path):
-    ran = legroom("loading", BAD, "--with", "fault=raises", "--device", "cpu", "--out", tmp_path / "out")
+def test_a_failing_sample_keeps_what_was_measured(legroom_here, tmp_path):
+    ran = legroom_here("loading", BAD, "--with", "fault=raises", "--device", "cpu", "--out", tmp_path / "out")
     assert ran.code == 1
     assert "the label is missing at index 1001, in " in ran.stderr
     assert "--resume goes on from there" in ran.stderr
@@ -36,13 +36,13 @@ def test_a_failing_sample_keeps_what_was_measured(legroom, tmp_path):
     ],
     ids=lambda words: words[0] if isinstance(words, list) else "",
 )
-def test_wrong_use_exits_2_with_a_way_forward(legroom, words, message):
-    ran = legroom("loading", "digits", "--device", "cpu", *words)
+def test_wrong_use_exits_2_with_a_way_forward(legroom_here, words, message):
+    ran = legroom_here("loading", "digits", "--device", "cpu", *words)
     assert ran.code == 2, ran.stderr
     assert message in " ".join(ran.stderr.split())
 
 
-def test_a_dry_run_runs_nothing(legroom):
-    ran = legroom("loading", "digits", "--device", "cpu", "--dry-run")
+def test_a_dry_run_runs_nothing(legroom_here):
+    ran = legroom_here("loading", "digits", "--device", "cpu", "--dry-run")
     assert ran.code == 0, ran.stderr
     assert "cold storage" in ran.stdout

@@ -12,7 +12,7 @@ KEYS = {
 
 
 def test_one_json_object_with_the_promised_names(legroom):
-    ran = legroom("speed", "digits", "--device", "cpu", "--json", "--seconds", "4")
+    ran = legroom("speed", "digits", "--with", "hidden=8", "--device", "cpu", "--json", "--seconds", "1")
     assert ran.code == 0, ran.stderr
     answer = ran.json
     assert set(answer) >= KEYS
@@ -25,10 +25,10 @@ def test_one_json_object_with_the_promised_names(legroom):
 
 
 @pytest.mark.parametrize("name", ["uneven", "gan", "carried_state", "convnet", "iterable"])
-def test_kinds_of_jobs_answer(legroom, name):
+def test_kinds_of_jobs_answer(legroom_here, name):
     # The detailed look asks the same of a job as the first one, in seven more processes: two kinds have both.
     looks = ("--seconds", "1") if name in ("uneven", "gan") else ("--quick",)
-    ran = legroom("speed", f"{JOBS / name}.py:job", "--device", "cpu", "--json", "--batch-sizes", "2,4", *looks)
+    ran = legroom_here("speed", f"{JOBS / name}.py:job", "--device", "cpu", "--json", "--batch-sizes", "2,4", *looks)
     assert ran.code == 0, ran.stderr
     assert [point["batch_size"] for point in ran.json["points"]] == [2, 4]
 
@@ -43,27 +43,29 @@ def test_kinds_of_jobs_answer(legroom, name):
         (("--device", "cuda"), "there is no GPU here"),
     ],
 )
-def test_wrong_words_are_told_with_the_way_forward(legroom, words, says):
-    ran = legroom("speed", "digits", *words, env={"CUDA_VISIBLE_DEVICES": ""})
+def test_wrong_words_are_told_with_the_way_forward(legroom_here, words, says):
+    ran = legroom_here("speed", "digits", *words, env={"CUDA_VISIBLE_DEVICES": ""})
     assert ran.code == 2
     assert says in ran.stderr
     assert "Traceback" not in ran.stderr
 
 
-def test_a_job_that_raises_is_told_with_its_batch_size(legroom):
-    ran = legroom("speed", f"{JOBS / 'bad' / 'loss_vector.py'}:job", "--device", "cpu", "--batch-sizes", "4")
+def test_a_job_that_raises_is_told_with_its_batch_size(legroom_here):
+    job = f"{JOBS / 'bad' / 'loss_vector.py'}:job"
+    ran = legroom_here("speed", job, "--device", "cpu", "--batch-sizes", "4", "--quick")
     assert ran.code == 1
     assert "At a batch of 4" in ran.stderr
 
 
-def test_a_job_that_raises_above_some_size_is_answered_up_to_it(legroom):
-    ran = legroom("speed", f"{JOBS / 'bad' / 'raises_at_batch.py'}:job", "--device", "cpu", "--json", "--seconds", "2")
+def test_a_job_that_raises_above_some_size_is_answered_up_to_it(legroom_here):
+    job = f"{JOBS / 'bad' / 'raises_at_batch.py'}:job"
+    ran = legroom_here("speed", job, "--device", "cpu", "--json", "--quick")
     assert ran.code == 0, ran.stderr
     assert ran.json["largest_batch_size"] == 64
     assert "at most 64 samples" in ran.json["largest_because"]
 
 
-def test_dry_run_lists_probes_and_runs_none(legroom, tmp_path):
-    ran = legroom("speed", "digits", "--device", "cpu", "--dry-run", "--json")
+def test_dry_run_lists_probes_and_runs_none(legroom_here, one_folder):
+    ran = legroom_here("speed", "digits", "--device", "cpu", "--dry-run", "--json")
     assert len(ran.json["probes"]) == 5
-    assert not (tmp_path / "legroom-out").exists()
+    assert not (one_folder / "legroom-out").exists()

@@ -47,9 +47,9 @@ def test_the_error_told_is_of_the_rank_that_failed_not_of_those_that_waited_for_
         run_ranks(NO_JOB, "on_ranks:misbehave", {"rank": 1, "how": how}, num_ranks=2, **limits)
 
 
-def test_ranks_that_have_not_ended_in_time_are_ended_and_named():
+def test_ranks_that_have_not_ended_in_time_are_ended_and_named(tmp_path):
     with pytest.raises(JobHung, match=r"Rank 0 of 1 had not ended after 6.0 s"):
-        run_ranks(NO_JOB, "on_ranks:linger", {"folder": "/tmp"}, num_ranks=1, seconds=6.0)
+        run_ranks(NO_JOB, "on_ranks:linger", {"folder": str(tmp_path)}, num_ranks=1, seconds=6.0)
 
 
 def test_ranks_are_started_anew_where_one_died_as_often_as_is_allowed():
@@ -66,7 +66,7 @@ def test_a_meeting_to_which_nobody_comes_ends_in_its_time():
 
 
 def test_a_port_at_which_another_program_listens_is_refused(monkeypatch):
-    monkeypatch.setattr("legroom.child.ranks.STRANGER_SECONDS", 5.0)
+    monkeypatch.setattr("legroom.child.ranks.STRANGER_SECONDS", 1.0)
     with socket.create_server(("localhost", 0)) as stranger:
         meeting = Meeting(num_nodes=2, endpoint=f"localhost:{stranger.getsockname()[1]}", join_seconds=5.0)
         with pytest.raises(UsageError, match=r"Port \d+ of localhost is in use by another program"):

@@ -92,6 +92,11 @@ class JobDescription:
     notes: list[str] = field(default_factory=list)
     """What the job says of itself, for every answer to carry."""
 
+    @property
+    def data_limit(self) -> int | None:
+        """Samples that a batch can have; None where nobody knows."""
+        return self.widest_batch or self.num_samples
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe(Request[JobDescription]):

@@ -146,13 +146,9 @@ class Trunk:
     def _train(self, trainer: Trainer, num_steps: int) -> list[float]:
         """The losses of so many updates."""
         losses: list[torch.Tensor] = []
-        while len(losses) < num_steps:
-            loss = trainer.next_update()
-            if loss is None:
-                trainer.end_epoch()
-            else:
-                losses.append(loss)
-                self.beat("training", None)
+        for loss in trainer.updates(num_steps):
+            losses.append(loss)
+            self.beat("training", None)
         return torch.stack(losses).float().tolist() if losses else []
 
     def _evaluate(self, branch: Trainer, losses: Sequence[float], started: float, *, diverged: bool) -> Evaluated:

@@ -75,6 +75,13 @@ class Trainer:
         at.training_seconds += now - asked
         return loss
 
+    def updates(self, num_steps: int) -> Iterator[torch.Tensor]:
+        """Make so many updates, across the ends of epochs; their losses, still on the device."""
+        for _ in range(num_steps):
+            while (loss := self.next_update()) is None:
+                self.end_epoch()
+            yield loss
+
     def end_epoch(self) -> None:
         """Count the epoch that has no more batches; the next update begins another."""
         if self.at.position == 0:

@@ -174,6 +174,6 @@ def _refuse(description: JobDescription, batch_size: int) -> None:
         raise UsageError(
             "This job has its own step, so legroom cannot share its updates; give the Job loss and optimizer instead"
         )
-    limit = description.widest_batch or description.num_samples
+    limit = description.data_limit
     if limit is not None and batch_size > limit:
         raise UsageError(f"A batch of {batch_size:,} is more than the {limit:,} samples there are. Name at most that")

@@ -111,7 +111,7 @@ def _question(
     limits = run.host.limits
     named = None if rule == "thesis" else batch_size
     size = named or int(description.baseline["batch_size"])
-    limit = description.widest_batch or description.num_samples
+    limit = description.data_limit
     if named is not None and limit is not None and size > limit:
         raise UsageError(f"--batch-size {size:,} is more than the {limit:,} samples there are. Name at most that")
     needed = size * description.sample_bytes[1]

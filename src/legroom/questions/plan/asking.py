@@ -85,7 +85,7 @@ class Search:
         """Keep what the job says of itself."""
         self.learn(
             baseline=dict(description.baseline),
-            num_samples=description.widest_batch or description.num_samples,
+            num_samples=description.data_limit,
             parameter_bytes=description.parameter_bytes,
             looks_samples=samples_between_looks(description),
         )

@@ -198,7 +198,7 @@ def _known(
 
 def _sizes(question: RateQuestion, description: JobDescription) -> tuple[int, ...]:
     """Batch sizes that `greedy` chooses among: the job's own and its doubles, as far as the data has them."""
-    own, limit = int(question.settings["batch_size"]), description.widest_batch or description.num_samples
+    own, limit = int(question.settings["batch_size"]), description.data_limit
     sizes = [own * 2**power for power in range(greedy.NUM_SIZES)]
     return tuple(size for size in sizes if limit is None or size <= limit * question.fraction)
 
@@ -237,7 +237,7 @@ def _refuse(description: JobDescription, question: RateQuestion) -> None:
         raise UsageError("The rate is judged on validation data, and this job has none; give the Job valid_data")
     if question.target_name == "score" and not description.has_score:
         raise UsageError("This job has no score; name a loss, as in --target loss=0.1, or give the Job a score")
-    limit = description.widest_batch or description.num_samples
+    limit = description.data_limit
     size, part = int(question.settings["batch_size"]), question.fraction
     if limit is not None and size > limit * part:
         of = "" if part == 1 else f" in {part:g} of the data"

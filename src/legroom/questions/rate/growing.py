@@ -118,7 +118,7 @@ def _branch(growing: Growing, best: Trunk, to_step: int, factor: float, rate: fl
 def _is_within(growing: Growing, request: BranchBatch) -> bool:
     """Whether the data has a pass of that size."""
     description = growing.session.records.description()
-    limit = description.widest_batch or description.num_samples or math.inf
+    limit = description.data_limit or math.inf
     return request.batch_size <= limit * growing.question.fraction
 
 

@@ -66,7 +66,7 @@ def sweep(
         _refuse(description)
         own = description.baseline
         sizes = tuple(batch_sizes) or tuple(max(1, int(own["batch_size"] * factor)) for factor in FACTORS)
-        limit = description.widest_batch or description.num_samples or math.inf
+        limit = description.data_limit or math.inf
         fitting = tuple(size for size in sizes if size <= limit)
         if not fitting:
             raise UsageError(f"Every batch size is more than the {limit:,} samples there are. Name smaller ones")

@@ -33,22 +33,11 @@ def _losses(request: TrainVariant, built: BuiltJob) -> list[float]:
     losses: list[float] = []
     try:
         while len(losses) < request.num_steps and not (losses and losses[-1] == BLOWN_UP):
-            losses += _read(_updates(trainer, min(LOOK_STEPS, request.num_steps - len(losses))))
+            losses += _read(list(trainer.updates(min(LOOK_STEPS, request.num_steps - len(losses)))))
             built.beat("training", len(losses) / request.num_steps)
     finally:
         trainer.feed.close()
     return losses
-
-
-def _updates(trainer: Trainer, num_steps: int) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    while len(found) < num_steps:
-        loss = trainer.next_update()
-        if loss is None:
-            trainer.end_epoch()
-        else:
-            found.append(loss)
-    return found
 
 
 def _read(losses: list[torch.Tensor]) -> list[float]:

@@ -54,6 +54,8 @@ class Settings:
     """Whether torch.compile makes the loss's own kernels."""
     num_devices: int = 1
     """Devices that share each update."""
+    model_size: str = ""
+    """The model's size by a name and a value of Job.resize, as "width=64"; empty: the job's own model."""
     seed: int = 0
     """Seed of initialisation and order."""
 
@@ -148,6 +150,17 @@ class Job:
         if self.step is None and (self.loss is None or self.optimizer is None):
             raise JobRaised("Job has neither loss and optimizer nor a step; give the first two, or step=(...)")
         self._join_schedules()
+
+    def make_model(self, size: str = "") -> Any:
+        """A fresh model: the job's own, or by `resize` where a size is named, as "width=64"."""
+        if not size:
+            return self.model()
+        name, _, value = size.partition("=")
+        if name not in self.resize:
+            known = f"its resize knows {', '.join(self.resize)}" if self.resize else "it has no resize"
+            told = f'Give the Job resize={{"{name}": lambda {name}: (lambda: Model({name}))}}'
+            raise UsageError(f"The model size {size} cannot be made: {known}. {told}")
+        return self.resize[name](int(value))()
 
     def _join_schedules(self) -> None:
         """Let the baseline say that the rate moves by the job's own scheduler; refuse two answers, or none."""

@@ -9,7 +9,7 @@ import json
 import sys
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -43,6 +43,10 @@ class JobAddress:
         words = "-".join([part for part in parts if part] + [f"{key}={value}" for key, value in self.options.items()])
         kept = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in words)
         return kept.strip("-.")[:80] or "job"
+
+    def at_size(self, size: str) -> "JobAddress":
+        """The same job with its model at another size, as "width=64"."""
+        return replace(self, options={**self.options, MODEL_SIZE: size})
 
     @property
     def words(self) -> str:
@@ -86,6 +90,8 @@ class JobAddress:
         return find_module(module, search_path(Path(self.folder) if self.folder else None))
 
 
+MODEL_SIZE = "model_size"
+"""The option that any job has which can be resized: `--with model_size=width=64` asks about it at that size."""
 AnyJob = str | Callable[..., Job] | JobAddress
 """How a job may be named: by text, by the function that makes it, or by its address."""
 
@@ -142,13 +148,16 @@ def load_job(job: "str | Callable[..., Job] | JobAddress", options: Mapping[str,
     """Import the function behind the address and call it. Runs the user's code: only a child calls this."""
     address = address_of(job, options)
     function = _find_function(address)
-    made = function(**_convert(address.text, function, address.options))
+    words, size = dict(address.options), ""
+    if MODEL_SIZE not in inspect.signature(function).parameters:
+        size = words.pop(MODEL_SIZE, "")
+    made = function(**_convert(address.text, function, words))
     if not isinstance(made, Job):
         raise JobRaised(
             f"{address.text} returned a {type(made).__name__}; legroom needs a Job. "
             "Return legroom.Job(model=..., train_data=..., loss=..., optimizer=...); see docs/job.md"
         )
-    return made
+    return replace(made, baseline=replace(made.baseline, model_size=size)) if size else made
 
 
 def _find_function(address: JobAddress) -> Callable[..., Any]:

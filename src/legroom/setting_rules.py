@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -48,6 +49,10 @@ RULES: Mapping[str, Rule] = {
     "schedule": (lambda value: isinstance(value, str), 'text such as "cosine" or "polynomial:power=2"'),
     "precision": (lambda value: value in PRECISIONS, f"one of {', '.join(PRECISIONS)}"),
     **dict.fromkeys(("channels_last", "fused", "compile"), (lambda value: isinstance(value, bool), "true or false")),
+    "model_size": (
+        lambda value: isinstance(value, str) and re.fullmatch(r"(\w+=[1-9]\d*)?", value) is not None,
+        'text such as "width=64", or empty for the job\'s own model',
+    ),
     "seed": (_is_whole, "a whole number"),
 }
 

@@ -53,9 +53,10 @@ class BuiltJob:
 
     @cached_property
     def model(self) -> nn.Module:
-        """The model, as the job makes it."""
-        with blaming("model"):
-            model = self.job.model()
+        """The model, as the job makes it; at the size that its settings name."""
+        size = self.job.baseline.model_size
+        with blaming(f"resize at {size}" if size else "model"):
+            model = self.job.make_model(size)
         if not isinstance(model, nn.Module):
             raise JobRaised(f"model() returned a {type(model).__name__}; legroom needs a torch.nn.Module")
         if not any(parameter.requires_grad for parameter in model.parameters()):

@@ -16,7 +16,7 @@ def build_step(
     job: Job, settings: Settings, device: torch.device, prepare: Callable[[Any], Any] = lambda model: model
 ) -> TrainingStep:
     """A fresh model on the device, its optimizer, and the step that joins them; the job is one of `apply_options`."""
-    model = prepare(place_model(job.model(), settings, device))
+    model = prepare(place_model(job.make_model(settings.model_size), settings, device))
     return TrainingStep(job, model.train(), make_optimizer(job, model, settings), settings, device)
 
 

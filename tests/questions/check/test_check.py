@@ -51,6 +51,21 @@ def test_it_takes_one_proof_and_three_timings_at_the_plans_batch(tmp_path):
     assert all(request.batch_sizes == (256,) for request in engine.asked if isinstance(request, TimeSteps))
 
 
+def test_a_plan_for_another_model_size_is_checked_at_that_size(tmp_path):
+    engine, addresses = machine(), []
+    start = engine.start
+
+    def keep(address, *words, **more):
+        addresses.append(address)
+        return start(address, *words, **more)
+
+    engine.start = keep
+    answer = check(planned(tmp_path, more='[model_size]\nvalue = "width=16"\n'), engine)
+    assert answer.fits
+    assert {address.options["model_size"] for address in addresses} == {"width=16"}
+    assert (tmp_path / "width=16" / "logbook.jsonl").is_file(), "another job's logbook was written to"
+
+
 def test_a_batch_that_fits_no_longer_ends_with_exit_code_1(tmp_path):
     answer = check(planned(tmp_path), machine(bytes_per_sample=1e9))
     assert (answer.holds, answer.fits, answer.exit_code) == (False, False, 1)

@@ -36,7 +36,12 @@ def check(
     planned = plan_for(path, address, run.host.name, force=force, tell=run.tell)
     check_cuda(run.host, device)
     target = choose_target(run.host, device)
-    with open_memory_session("check", address, replace(run, out=folder_of(path, run.out)), target) as session:
+    # A plan for another model size was made in a folder of that size, below that of the job.
+    size = settings_of(planned).get("model_size", "")
+    size = "" if address.at_size(size) == address else size
+    address = address.at_size(size) if size else address
+    out = folder_of(path, run.out)
+    with open_memory_session("check", address, replace(run, out=out and out / size), target) as session:
         settings = Settings(**{**session.describe(run.seed).baseline, **settings_of(planned)})
         about = memory_question(session, target, settings.precision, run.seed)
         about = replace(
@@ -49,7 +54,7 @@ def check(
             accumulation_steps=settings.accumulation_steps,
             variables=variables_of(planned),
         )
-        question = _compare(session, question, planned, path.parent)
+        question = _compare(session, question, planned, path.parent / size)
         session.note(question)
         session.progress(f"proving a batch of {question.batch_size:,}", 0.2)
         session.ask(question.proof())

@@ -18,6 +18,7 @@ from legroom.questions.plan.faster import own_run_seconds, variants_at
 from legroom.questions.plan.forecast import Forecast, cost_in_money, factors_of, forecast_of
 from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
 from legroom.questions.plan.records import PlanQuestion
+from legroom.questions.plan.sizes import with_sizes
 from legroom.questions.plan.tried import own_steps, rehearsals_of, spread_of, tried_note
 from legroom.questions.rate.answer import RateAnswer
 from legroom.units import format_seconds
@@ -26,7 +27,12 @@ SETTINGS = tuple(item.name for item in fields(Settings))
 
 
 def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
-    """The plan that the answers give; what nothing was measured for stays as the user has it."""
+    """The plan that the answers give, at the job's own model size or at another that was planned for."""
+    return with_sizes(advise_own_size(records, question), question.sizes)
+
+
+def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
+    """The plan for the job's own model; what nothing was measured for stays as the user has it."""
     memory, speed = question.memory, question.speed
     assert memory is not None
     baseline = replace(Settings(**question.baseline), precision=memory.settings["precision"], num_devices=1)

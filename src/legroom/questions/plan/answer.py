@@ -25,6 +25,8 @@ class PlanAnswer(Answer):
     num_devices: int
     num_devices_missing: int = 0
     """Of these, that are not here: what they take is a forecast."""
+    model_size: str = ""
+    """As "width=64"; empty: the job's own model."""
     precision: str
     goal: str
     target: str = ""
@@ -51,6 +53,8 @@ class PlanAnswer(Answer):
     """What the plan leaves open, and what that would need."""
     offers: list[dict[str, Any]] = field(default_factory=list)
     """Forecasts for cards that can be rented, the soonest first; empty where none was named."""
+    sizes: list[dict[str, Any]] = field(default_factory=list)
+    """What the target takes with models of other sizes, where some were named."""
     code: dict[str, str] = field(default_factory=dict)
     """The plan as lines of code for PyTorch, Lightning, Transformers and Accelerate, by their names."""
     shown_code: str = ""

@@ -2,7 +2,7 @@
 
 import math
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,10 +33,12 @@ from legroom.questions.plan.asking import Search
 from legroom.questions.plan.batch import limit_of, needs_passes, worth_proving
 from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.code import NAMES
+from legroom.questions.plan.each_size import Sizes
 from legroom.questions.plan.groups import read_numbers
 from legroom.questions.plan.known import Circumstances, find_memory
-from legroom.questions.plan.records import PlanQuestion
+from legroom.questions.plan.records import PlanQuestion, SizedPlan
 from legroom.questions.plan.search import ask_others
+from legroom.questions.plan.sizes import read_sizes
 from legroom.questions.plan.unproved import MISSING, seen_memory
 from legroom.requests import MeasureDevice
 from legroom.session import Run, Session, keep
@@ -68,6 +70,7 @@ def plan(
     devices: str = "1",
     link: str | None = None,
     offers: str | None = None,
+    model_sizes: str | None = None,
     batch_size: int | None = None,
     memory: int | str | None = None,
     card: str | None = None,
@@ -84,8 +87,10 @@ def plan(
     devices: how many may be taken, as "4", "1,2,4" or "all" that are here; more than those are forecast.
     link: between devices that are not here, as of `devices`.
     offers: cards with the price of their hour, as "h100=2.9/h,l4=0.7/h": what the plan's run would take on them.
+    model_sizes: as "width=32,64,128": models that the job's `resize` makes are planned for the same target too.
     code: prints the plan as lines for "pytorch", "lightning", "transformers" or "accelerate"; the answer has all.
     """
+    words = dict(locals())
     run = run or Run()
     begun, address = run.clock(), address_of(job, options)
     _check_words(goal, target, budget, price, batch_size, precision)
@@ -117,10 +122,23 @@ def plan(
         num_cores=run.host.limits.num_cores,
         code=code or "",
     )
-    return _ask_all(Search(job, options, run, about, question, budget, link, begun), place)
+    sizes = None if model_sizes is None else _read_sizes(model_sizes, goal, budget, place)
+    if sizes is None:
+        return _ask_all(Search(job, options, run, about, question, budget, link, begun), place)
+    search = Search(job, options, sizes.part_of(run, 0), about, question, budget / sizes.num_plans, link, begun)
+    sizes.count(search)
+
+    def ask_at(place: int, size: str, target: str, seconds: float) -> PlanAnswer:
+        again = replace(sizes.part_of(run, place), out=about.folder / size, together="")
+        more = {"job": address.at_size(size), "target": target, "budget": seconds, "run": again}
+        return plan(**{**words, **more, "options": None, "model_sizes": None, "offers": None, "code": None})
+
+    return _ask_all(search, place, lambda own: sizes.ask_each(own, ask_at, begun + budget, run.clock, LEAST_SECONDS))
 
 
-def _ask_all(search: Search, place: Target) -> PlanAnswer:
+def _ask_all(
+    search: Search, place: Target, ask_sizes: Callable[[PlanAnswer], list[SizedPlan]] | None = None
+) -> PlanAnswer:
     """Other questions where they can be asked, memory in a session of the plan's own, and what comes of both."""
     proved = _prove(search, place) if place.is_named and place.is_here else None
     way = ask_others(search, limit_of(proved) if proved else None) if place.is_here else None
@@ -136,6 +154,9 @@ def _ask_all(search: Search, place: Target) -> PlanAnswer:
             search.note("memory", run.clock() - started)
         if search.question.offers and place.is_here and not is_late and card_of(run.host.name) is None:
             session.ask(MeasureDevice(device=place.device))  # to be held against the peaks of the cards
+        if ask_sizes is not None:
+            session.release()
+            search.learn(sizes=ask_sizes(advise(session.records, search.question)))
         session.note(search.question, begins=True)
         answer = advise(session.records, search.question)
         write_plan(_plan_of(answer, search.address.options), Path(search.question.path))
@@ -164,6 +185,21 @@ def foresee(
     note = "Answers in the folder that still hold take the place of asking again"
     first, *rest = foreseen.probes
     return replace(foreseen, probes=[first, *(others if is_here else []), *rest], notes=[*foreseen.notes, note])
+
+
+def _read_sizes(text: str, goal: str, budget: float, place: Target) -> Sizes:
+    """Which sizes are planned for; refused where they could not be compared."""
+    if not place.is_here:
+        raise UsageError("--model-sizes are trained to be compared; leave them out beside a card that is not here")
+    if goal == "frugal":
+        raise UsageError("--model-sizes are compared by time or money; leave --goal frugal out")
+    sizes = Sizes(*read_sizes(text))
+    if budget / sizes.num_plans < LEAST_SECONDS:
+        least = LEAST_SECONDS * sizes.num_plans
+        raise UsageError(
+            f"--budget {budget:g} s is too little for {sizes.num_plans} plans; they take {least:g} s at least"
+        )
+    return sizes
 
 
 def _check_words(

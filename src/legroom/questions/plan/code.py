@@ -21,7 +21,9 @@ def code_of(settings: Mapping[str, Any], num_steps: int | None, cooldown_steps: 
     """The plan in each of the libraries, by its name."""
     words = {**settings, "num_steps": num_steps, "cooldown": cooldown_steps or 0}
     makers = (_pytorch, _lightning, _transformers, _accelerate)
-    return {name: make(words) for name, make in zip(NAMES, makers, strict=True)}
+    size = words.get("model_size", "").replace("=", " ")
+    first = f"# make the model with {size}\n" if size else ""
+    return {name: first + make(words) for name, make in zip(NAMES, makers, strict=True)}
 
 
 def _schedule(words: Mapping[str, Any]) -> str:

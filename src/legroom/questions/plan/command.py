@@ -29,6 +29,10 @@ def words(
         str | None,
         typer.Option(metavar="LIST", help="Cards and prices, as h100=2.9/h,l4=0.7/h: what the run would take there."),
     ] = None,
+    model_sizes: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=N,N,...", help="Of the job's resize, to choose among: width=32,64; depth=1,2."),
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Samples of a pass; the rest is found for it. (default: found too)")
     ] = None,
@@ -48,6 +52,7 @@ def words(
         "devices": devices,
         "link": link,
         "offers": offers,
+        "model_sizes": model_sizes,
         "code": code,
         "memory": memory,
         "card": card,

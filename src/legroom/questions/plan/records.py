@@ -8,6 +8,7 @@ from legroom.errors import UsageError
 from legroom.questions.devices.answer import DevicesAnswer
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
+from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.speed.answer import SpeedAnswer
 from legroom.questions.variants.answer import VariantsAnswer
@@ -64,6 +65,19 @@ class Rehearsal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SizedPlan:
+    """What the same target takes with a model of another size."""
+
+    model_size: str
+    """As "width=64"."""
+    num_parameters: int
+    plan: PlanAnswer | None
+    """None where none could be made."""
+    why: str = ""
+    """Why not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuestion:
     """Which plan do these answers give? It holds them whole: those in the folder may be replaced by newer ones."""
 
@@ -100,6 +114,8 @@ class PlanQuestion:
     num_devices_here: int = 1
     offers: str = ""
     """Cards that can be rented, as h100=2.9/h,l4=0.7/h; empty where none was named."""
+    sizes: Sequence[SizedPlan] = ()
+    """Of the model, among which the plan chooses; empty: its own alone."""
     num_cores: int = 1
     goal: str = "fastest"
     price_per_hour: float | None = None

@@ -18,6 +18,7 @@ from legroom.reports.what_if import time_figure
 from legroom.units import format_seconds
 
 COMPARED = {
+    "model_size": "model size",
     "batch_size": "batch",
     "accumulation_steps": "passes an update",
     "num_devices": "devices",
@@ -46,7 +47,9 @@ def summary(answer: PlanAnswer) -> str:
 
 
 def _settings(answer: PlanAnswer) -> str:
-    batch = f"batch {answer.batch_size:,}"
+    is_other = answer.model_size != answer.baseline.get("model_size", "")
+    size = answer.model_size.replace("=", " ") + ", " if is_other else ""
+    batch = f"{size}batch {answer.batch_size:,}"
     if answer.accumulation_steps > 1:
         batch += f" in {answer.accumulation_steps} passes an update"
     if answer.num_devices > 1:
@@ -107,6 +110,7 @@ def section(answer: PlanAnswer, others: Sequence[PlanAnswer] = ()) -> Section:
             _compared(answer),
             *([offers_on_page(answer.offers)] if answer.offers else []),
             _recommendations(answer),
+            *([_sizes(answer)] if answer.sizes else []),
             *([_spent(answer)] if answer.spent else []),
         ],
         what_if=asked,
@@ -165,6 +169,21 @@ def _recommendations(answer: PlanAnswer) -> Table:
             Column(label="because", sentences=True),
         ],
         rows=[*rows, ["the rest", "", "", f"as the job has them: {rest}"]],
+    )
+
+
+def _sizes(answer: PlanAnswer) -> Table:
+    names = ("model_size", "num_parameters", "batch_size", "learning_rate", "predicted_seconds", "why")
+    return Table(
+        name="plan-sizes",
+        title="Model sizes at the same target",
+        columns=[
+            Column(label="size"),
+            *(Column(label=label) for label in ("parameters", "batch", "rate")),
+            Column(label="time to target", unit="seconds"),
+            Column(label="why there is none", sentences=True),
+        ],
+        rows=[[row[name] for name in names] for row in answer.sizes],
     )
 
 

@@ -86,7 +86,7 @@ def size(
     with open_session("size", address, run) as session:
         started, description = session.clock(), session.describe(run.seed)
         _refuse(description)
-        values, counted = _sizes(session, dimension, named)
+        values, counted = count_values(session, dimension, named)
         baseline = Settings(**{**description.baseline, "seed": run.seed})
         question = SizeQuestion(
             device=place.device,
@@ -225,8 +225,8 @@ def _refuse(description: JobDescription) -> None:
         raise UsageError("How much data there is decides the law, and nobody knows it here. Give the Job num_samples")
 
 
-def _sizes(session: Session, vary: Dimension, named: Sequence[int] | None) -> tuple[list[int], SizesCounted]:
-    """The values to try, and the parameters at each."""
+def count_values(session: Session, vary: Dimension, named: Sequence[int] | None) -> tuple[list[int], SizesCounted]:
+    """The values to try, and the parameters at each; refused where the job cannot be resized so."""
     session.progress("counting parameters", 0.04)
     seen = session.ask(CountSizes(vary=vary))
     if vary not in seen.names:

@@ -159,7 +159,7 @@ def _request(session: Session, run: Run, settings: dict[str, Any], more: dict[st
         "job": address.text,
         "options": dict(address.options),
         "job's file": address.digest,
-        "settings": {name: value for name, value in settings.items() if name not in FASTER},
+        "settings": {name: value for name, value in settings.items() if name not in FASTER and value != ""},
         "length": more["num_steps"],
         "cooldowns for": more["target"] if more["until_target"] else None,
     }

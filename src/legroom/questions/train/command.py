@@ -70,6 +70,9 @@ def words(
     compile: Annotated[bool | None, typer.Option(help="Compile the loss with torch.compile.")] = None,
     channels_last: Annotated[bool | None, typer.Option(help="Lay images out channels last.")] = None,
     fused: Annotated[bool | None, typer.Option(help="Use the optimizer's fused form.")] = None,
+    model_size: Annotated[
+        str | None, typer.Option(metavar="NAME=VALUE", help="Of the job's resize, such as width=64.")
+    ] = None,
     num_devices: Annotated[
         int | None, of_several("--devices", metavar="N", min=1, help="Devices on this machine that share each update.")
     ] = None,

@@ -45,18 +45,21 @@ class Tracer:
         self.batches_of, self.eval_batches_of = batches_of, eval_batches_of
         self.ledger = Ledger()
 
+    def _model(self) -> Any:
+        return self.job.make_model(self.settings.model_size)
+
     def try_sizes(
         self, fake_sizes: tuple[int, int], real_sizes: tuple[int, int]
     ) -> tuple[list[Passes], tuple[int, int], str]:
         """Traces, the sizes they are of, and why they are real where they are."""
-        model = self.job.model()
+        model = self._model()
         try:
             return [self._run_fake(model, size) for size in fake_sizes], fake_sizes, ""
         except Exception as error:  # whatever fake tensors cannot do; the user's own errors come again below
             reason = _describe(self.ledger.operator, error)
         del model
         try:
-            return [self._run(self.job.model(), size, nullcontext()) for size in real_sizes], real_sizes, reason
+            return [self._run(self._model(), size, nullcontext()) for size in real_sizes], real_sizes, reason
         except NotImplementedError as error:
             raise NothingMeasured(
                 f"The operator {self.ledger.operator} of this job runs neither on shapes alone nor on the CPU, so its "

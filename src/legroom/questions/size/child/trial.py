@@ -39,7 +39,9 @@ def train_size(request: TrainSize, built: BuiltJob) -> SizeTrained:
     job, started = sized(built.job, request), monotonic()
     data = part_of(built.train.dataset, request.fraction, own_loader=built.job.loader is not None)
     meter = open_meter(request.device, None)
-    train = Train(device=request.device, settings=request.settings)
+    train = Train(
+        device=request.device, settings={**request.settings, "model_size": ""}
+    )  # the job is of one size by now
     trunk = Trunk(job, train, data, built.valid.dataset, beat=built.beat)
     try:
         trial = Trial(trunk, request, started)

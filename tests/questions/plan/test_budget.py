@@ -90,3 +90,11 @@ def test_answers_that_lie_in_the_folder_cost_nothing(planted, tmp_path):
     assert seconds <= 60.0 + LATE
     assert again.settings == whole.settings
     assert not [sentence for sentence in again.missing if "Rate" in sentence]
+
+
+def test_a_batch_that_was_not_timed_is_not_said_not_to_fit(planted, tmp_path):
+    """Where time ran out after small batches, the job's own one is larger than all that were timed: it runs today."""
+    slow = planted.plant(seconds=lambda size: 1.0 if size <= 16 else 30.0)
+    answer, _ = ask(planted, tmp_path, 20.0, machine=slow, target="same")
+    assert (answer.batch_size, answer.accumulation_steps) == (planted.OWN.batch_size, 1)
+    assert not any("do not fit" in item.because for item in answer.recommendations)

@@ -12,10 +12,10 @@ MISSING = (
 
 
 def seen_memory(session: Session, asked: MemoryQuestion, question: PlanQuestion) -> MemoryAnswer:
-    """The largest batch that was timed or trained with; nothing is known of what it took."""
+    """The largest batch that was timed or trained with, no less than the job's own; nobody knows what it took."""
     own = int(question.baseline["batch_size"])
     timed = [int(point["batch_size"]) for point in question.speed.points] if question.speed else []
-    largest = max([*timed, *(one.batch_size for one in question.rates), *([] if timed else [own])])
+    largest = max([own, *timed, *(one.batch_size for one in question.rates)])
     seen = Recommendation(
         name="max_batch_size",
         value=largest,

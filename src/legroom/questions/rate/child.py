@@ -14,6 +14,7 @@ import torch
 from legroom.child.built_job import BuiltJob
 from legroom.clock import monotonic
 from legroom.job import Job
+from legroom.questions.rate.climb import Climb
 from legroom.questions.rate.records import (
     BranchBatch,
     Grown,
@@ -58,14 +59,13 @@ class HeldTrunk:
 def ramp_rate(request: RampRate, built: BuiltJob) -> RateRamp:
     """Losses while the rate climbs; it ends where they blow up."""
     started, trunk = monotonic(), _new_trunk(request, built)
-    own, span = float(request.settings["learning_rate"]), math.log(request.most_rate / request.least_rate)
-    rates = [request.least_rate * math.exp(span * step / (request.num_steps - 1)) for step in range(request.num_steps)]
+    own, climb = float(request.settings["learning_rate"]), Climb(request)
     try:
-        losses = trunk.ramp(lambda step: rates[step] / own, request.num_steps, _blows_up)
+        losses = trunk.ramp(lambda step: climb.at(step) / own, request.num_steps, climb.until_there(_blows_up))
     finally:
         trunk.close()
     return RateRamp(
-        rates=rates[: len(losses)],
+        rates=climb.rates[: len(losses)],
         losses=[loss if math.isfinite(loss) else 1e30 for loss in losses],
         diverged=_blows_up(losses),
         num_samples=len(losses) * update_size(request.settings),

@@ -12,6 +12,8 @@ Learned = TypeVar("Learned")
 Goal = Literal["max", "min"]
 Shape = Literal["linear", "sqrt"]
 Solver = Literal["own", "lars", "lamb"]
+RAMP_SHARE = 0.15
+"""Of the budget, that one ramp may take."""
 FREE = ("learning_rate", "seed", "schedule", "warmup_steps", "warmup_start", "num_epochs")
 """Settings in which trials of one question may differ."""
 
@@ -45,6 +47,8 @@ class RampRate(LearnRequest["RateRamp"]):
     least_rate: float = 1e-6
     most_rate: float = 10.0
     num_steps: int = 100
+    max_seconds: float | None = field(default=None, compare=False)
+    """Where updates are slow, fewer of them climb as far; None: never. A ramp within another limit is the same ramp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,8 +234,9 @@ class RateQuestion:
 
     def ramp(self, more: int) -> RampRate:
         """The request for a range test with another seed."""
-        settings = {**self.settings, "seed": self.seed + more, "schedule": "constant"}
-        return RampRate(device=self.device, settings={**settings, "warmup_steps": 0}, fraction=self.fraction)
+        settings = {**self.settings, "seed": self.seed + more, "schedule": "constant", "warmup_steps": 0}
+        limit = RAMP_SHARE * self.budget_seconds
+        return RampRate(device=self.device, settings=settings, fraction=self.fraction, max_seconds=limit)
 
     def branch(self, trunk: GrowTrunk, size: int, learning_rate: float, num_steps: int) -> BranchBatch:
         """The request for a branch off that trunk whose updates have another size."""

@@ -124,7 +124,7 @@ def test_one_json_object_with_the_promised_names_and_the_same_in_words(legroom):
 @pytest.mark.parametrize("name", CONTRACT)
 def test_every_kind_of_job_answers_memory(legroom, name):
     # Small samples meet the largest batch that is tried long before a machine is full; nearer budgets take more proofs.
-    hurry = {"slow_store": ("--with", "wait=0"), **dict.fromkeys(("wide_layers", "resizable"), ("--memory", "1GiB"))}
+    hurry = {"slow_store": ("--with", "wait=0"), **dict.fromkeys(("wide_layers", "resizable"), ("--memory", "450MiB"))}
     ran = legroom("memory", f"{JOBS / name}.py:job", *hurry.get(name, ()), "--device", "cpu", "--json")
     assert ran.code == 0, ran.stderr
     assert ran.json["max_batch_size"] >= 2

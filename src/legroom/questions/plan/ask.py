@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from legroom.errors import UsageError
 from legroom.host.offers import read_offers
@@ -122,18 +123,24 @@ def plan(
         num_cores=run.host.limits.num_cores,
         code=code or "",
     )
-    sizes = None if model_sizes is None else _read_sizes(model_sizes, goal, budget, place)
-    if sizes is None:
-        return _ask_all(Search(job, options, run, about, question, budget, link, begun), place)
-    search = Search(job, options, sizes.part_of(run, 0), about, question, budget / sizes.num_plans, link, begun)
+    search = Search(job, options, run, about, question, budget, link, begun)
+    if model_sizes is None:
+        return _ask_all(search, place)
+    return _ask_sizes(search, place, _read_sizes(model_sizes, goal, budget, place), words)
+
+
+def _ask_sizes(search: Search, place: Target, sizes: Sizes, words: Mapping[str, Any]) -> PlanAnswer:
+    """A plan for the job's own size and one for each other, in equal parts of the budget; `words` are those of all."""
+    run, folder, until = search.run, search.about.folder, search.started + search.budget
+    search.run, search.budget = sizes.part_of(run, 0), search.budget / sizes.num_plans
     sizes.count(search)
 
-    def ask_at(place: int, size: str, target: str, seconds: float) -> PlanAnswer:
-        again = replace(sizes.part_of(run, place), out=about.folder / size, together="")
-        more = {"job": address.at_size(size), "target": target, "budget": seconds, "run": again}
-        return plan(**{**words, **more, "options": None, "model_sizes": None, "offers": None, "code": None})
+    def ask_at(number: int, size: str, target: str, seconds: float) -> PlanAnswer:
+        again = replace(sizes.part_of(run, number), out=folder / size, together="")
+        sized = {"job": search.address.at_size(size), "target": target, "budget": seconds, "run": again}
+        return plan(**{**words, **sized, "options": None, "model_sizes": None, "offers": None, "code": None})
 
-    return _ask_all(search, place, lambda own: sizes.ask_each(own, ask_at, begun + budget, run.clock, LEAST_SECONDS))
+    return _ask_all(search, place, lambda own: sizes.ask_each(own, ask_at, until, run.clock, LEAST_SECONDS))
 
 
 def _ask_all(

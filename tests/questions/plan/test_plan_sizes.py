@@ -8,6 +8,7 @@ import pytest
 from legroom.errors import UsageError
 from legroom.job import Settings
 from legroom.plan_file import read_plan
+from legroom.questions.plan.ask import foresee
 from legroom.questions.plan.view import summary
 from legroom.questions.size.fake import FakeSizes
 from legroom.session import advise_again
@@ -125,3 +126,11 @@ def test_a_job_that_cannot_be_resized_says_how(planted, tmp_path):
     machine.others = (FakeSizes(names=()), *machine.others)
     with pytest.raises(UsageError, match="Give the Job resize="):
         ask(planted, tmp_path, BySize(own=machine))
+
+
+def test_a_dry_run_counts_every_size():
+    alone, three = (
+        [sum(probe.seconds[end] for probe in foresee("digits", device="cpu", **words).probes) for end in (0, 1)]
+        for words in ({}, {"model_sizes": "width=32,64"})
+    )
+    assert three == pytest.approx([3 * seconds for seconds in alone])

@@ -179,6 +179,7 @@ def foresee(
     card: str | None = None,
     devices: str = "1",
     link: str | None = None,
+    model_sizes: str | None = None,
     run: Run | None = None,
 ) -> Foreseen:
     """Which probes would `plan` run, and how long should they take? Runs none."""
@@ -191,7 +192,14 @@ def foresee(
     others = [ForeseenProbe(what=what, num_probes=(1, 1), seconds=seconds) for what, seconds in words]
     note = "Answers in the folder that still hold take the place of asking again"
     first, *rest = foreseen.probes
-    return replace(foreseen, probes=[first, *(others if is_here else []), *rest], notes=[*foreseen.notes, note])
+    probes = [first, *(others if is_here else []), *rest]
+    if model_sizes is not None:
+        num = len(read_sizes(model_sizes)[1])
+        low, high = (num * sum(probe.seconds[end] for probe in probes) for end in (0, 1))
+        probes.append(
+            ForeseenProbe(what="all of it for another model size", num_probes=(num, num), seconds=(low, high))
+        )
+    return replace(foreseen, probes=probes, notes=[*foreseen.notes, note])
 
 
 def _read_sizes(text: str, goal: str, budget: float, place: Target) -> Sizes:

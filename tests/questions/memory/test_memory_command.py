@@ -41,9 +41,9 @@ def fits(address, batch_size, budget):
         worker.close()
 
 
-def test_the_proved_batch_is_within_ten_percent_of_the_largest_by_bisection(legroom):
-    budget = 600 * 2**20
-    ran = legroom("memory", WIDE, "--device", "cpu", "--memory", "600MiB", "--json")
+def test_the_proved_batch_is_within_ten_percent_of_the_largest_by_bisection(legroom_here):
+    budget = 500 * 2**20
+    ran = legroom_here("memory", WIDE, "--device", "cpu", "--memory", "500MiB", "--json")
     found = ran.json["max_batch_size"]
     address = address_of(WIDE)
     low, high = int(found * 0.9), int(found / 0.9) + 1
@@ -81,12 +81,12 @@ def test_a_proof_sees_what_training_takes_with_its_loader_processes_and_evaluati
     job = f"{BENCHMARKS / 'mnist_like.py'}:job"
     worker = LocalEngine().start(address_of(job), {}, alone=True)
     try:
-        proof = worker.ask(StepPeaks(device="cpu", batch_size=1024, num_steps=5, proof=True, num_workers=2))
+        proof = worker.ask(StepPeaks(device="cpu", batch_size=512, num_steps=5, proof=True, num_workers=2))
     finally:
         worker.close()
-    together, alone = peak_of_training(tmp_path, job, "--device", "cpu", "--batch-size", 1024, "--steps", 30)
-    # On busy cores a run took over 2 % more than its proof at worst, on quiet ones 5 to 11 % less. The 10 % here hide
-    # that: what the proof must hold is benchmarks/host_memory.py's to show.
+    together, alone = peak_of_training(tmp_path, job, "--device", "cpu", "--batch-size", 512, "--steps", 30)
+    # Now and then a run takes 10 % more than others of the same batch: how the heap fills is chance. How often a proof
+    # holds is benchmarks/host_memory.py's to show; here it must not miss what only training has.
     assert max(together, alone) <= 1.1 * (proof.training_bytes() + proof.spare_bytes)
     assert proof.training_bytes() - proof.loader_bytes <= 1.25 * alone
     assert proof.loader_bytes > 2**24
@@ -122,17 +122,17 @@ def test_one_json_object_with_the_promised_names_and_the_same_in_words(legroom):
 
 
 @pytest.mark.parametrize("name", CONTRACT)
-def test_every_kind_of_job_answers_memory(legroom, name):
+def test_every_kind_of_job_answers_memory(legroom_here, name):
     # Small samples meet the largest batch that is tried long before a machine is full; nearer budgets take more proofs.
     hurry = {"slow_store": ("--with", "wait=0"), **dict.fromkeys(("wide_layers", "resizable"), ("--memory", "450MiB"))}
-    ran = legroom("memory", f"{JOBS / name}.py:job", *hurry.get(name, ()), "--device", "cpu", "--json")
+    ran = legroom_here("memory", f"{JOBS / name}.py:job", *hurry.get(name, ()), "--device", "cpu", "--json")
     assert ran.code == 0, ran.stderr
     assert ran.json["max_batch_size"] >= 2
     assert ran.json["verified"]
 
 
-def test_uneven_samples_are_answered_for_the_worst_batch_with_the_typical_beside_it(legroom):
-    answer = legroom("memory", f"{JOBS / 'uneven.py'}:job", "--device", "cpu", "--memory", "700MiB", "--json").json
+def test_uneven_samples_are_answered_for_the_worst_batch_with_the_typical_beside_it(legroom_here):
+    answer = legroom_here("memory", f"{JOBS / 'uneven.py'}:job", "--device", "cpu", "--memory", "700MiB", "--json").json
     assert answer["typical_batch_size"] > 1.2 * answer["max_batch_size"]
     assert any("Samples differ in size" in note for note in answer["notes"])
 
@@ -152,8 +152,8 @@ def test_plan_writes_a_plan_people_can_read(legroom, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["lightning_job", "transformers_job", "gan", "carried_state"])
-def test_every_kind_of_job_gets_a_plan_for_a_card_that_is_not_here(legroom, name):
-    ran = legroom("plan", f"{JOBS / name}.py:job", "--card", "t4-16gb", "--json")
+def test_every_kind_of_job_gets_a_plan_for_a_card_that_is_not_here(legroom_here, name):
+    ran = legroom_here("plan", f"{JOBS / name}.py:job", "--card", "t4-16gb", "--json")
     assert ran.code == 0, ran.stderr
     evidence = {item["name"]: item["evidence"] for item in ran.json["recommendations"]}
     assert evidence["batch_size"] == ["traced_memory"]

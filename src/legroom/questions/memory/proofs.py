@@ -76,8 +76,7 @@ class Aim:
     ) -> None:
         self.law, self.budget_bytes, self.ceiling = law, budget_bytes, ceiling
         self.good_gap = good_gap
-        """A proof stands when there is room for no more than this share of further samples; the second that fits, when
-        for no more than twice that: two runs of one batch differ by as much, so a third tells hardly more."""
+        """A proof stands when there is room for no more than this share of further samples."""
         self.shares, self.retreat = shares, retreat
         """Share of the budget the first proof aims at, and later ones; share of a size that died to try next."""
         self.seen = points[-1][0]
@@ -88,7 +87,7 @@ class Aim:
         """The smallest size that did not run, or took more than the budget."""
         self.blind = failed is not None
         """Whether that one died without telling its peak, so that the law does not know why."""
-        self.num_proofs = self.num_failed = self.num_blind = self.num_fitted = self.fits = 0
+        self.num_proofs = self.num_failed = self.num_blind = self.fits = 0
         self.trusted: int | None = None
         """A size tried elsewhere, to be proved next."""
         self.settled = False
@@ -130,7 +129,6 @@ class Aim:
             self.seen = max(self.seen, size)
         if phases and max(phases.values()) <= self.budget_bytes:
             self.fits = max(self.fits, size)
-            self.num_fitted += 1
         elif size <= self.failed:
             self.failed, self.blind = size, not phases
             self.num_failed += 1
@@ -139,7 +137,7 @@ class Aim:
         if allowed < self.fits:  # a larger size turned the law so far that it denies what has been proved
             allowed = self.failed
         room = min(self.failed - 1, self.ceiling, allowed) - self.fits
-        self.settled = self.fits > 0 and room <= min(2, self.num_fitted) * self.good_gap * self.fits
+        self.settled = self.fits > 0 and room <= self.good_gap * self.fits
 
 
 def _through(line: Line, size: int, seen_bytes: int) -> Line:

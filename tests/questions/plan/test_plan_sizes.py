@@ -92,6 +92,25 @@ def test_a_size_that_never_gets_there_is_told_and_not_taken(planted, tmp_path):
     assert any(note.startswith("At width=64 there is no forecast: ") for note in answer.notes)
 
 
+def test_a_target_that_nobody_knows_is_no_target_for_other_sizes(planted, tmp_path):
+    """The job's own run hardly began in its part of the budget: what it had by then, any model reaches at once."""
+    slow = {"slower": 50.0}
+    engine = BySize(own=plant(planted, **slow), width256=plant(planted, size="width=256", s_min=40))
+    answer = ask(planted, tmp_path, engine, model_sizes="width=256", target="same", budget=60.0)
+    assert answer.predicted_seconds is None
+    assert answer.model_size == ""
+    assert not engine.machines["width256"].asked
+    assert any("none is known. Name a --target" in note for note in answer.notes)
+
+
+def test_where_the_jobs_own_size_misses_a_named_target_another_that_is_there_is_taken(planted, tmp_path):
+    engine = BySize(own=plant(planted, s_min=40_000), width256=plant(planted, size="width=256", s_min=40))
+    answer = ask(planted, tmp_path, engine, model_sizes="width=256")
+    assert answer.model_size == "width=256"
+    because = {item.name: item.because for item in answer.recommendations}["model_size"]
+    assert "was not, within its part of the budget" in because
+
+
 def test_all_sizes_together_end_by_the_budget(planted, tmp_path, wide_is_sooner):
     ask(planted, tmp_path, wide_is_sooner, budget=200.0)
     assert wide_is_sooner.clock() <= 200.0 + 20.0

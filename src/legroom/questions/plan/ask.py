@@ -140,7 +140,12 @@ def _ask_sizes(search: Search, place: Target, sizes: Sizes, words: Mapping[str, 
         sized = {"job": search.address.at_size(size), "target": target, "budget": seconds, "run": again}
         return plan(**{**words, **sized, "options": None, "model_sizes": None, "offers": None, "code": None})
 
-    return _ask_all(search, place, lambda own: sizes.ask_each(own, ask_at, until, run.clock, LEAST_SECONDS))
+    def ask_sizes(own: PlanAnswer) -> list[SizedPlan]:
+        # What the job's own settings reach is known by a plan that has a forecast; else it is what a run cut short had.
+        is_known = words["target"] != "same" or own.predicted_seconds is not None
+        return sizes.ask_each(own.target if is_known else "", ask_at, until, run.clock, LEAST_SECONDS)
+
+    return _ask_all(search, place, ask_sizes)
 
 
 def _ask_all(

@@ -12,7 +12,7 @@ from legroom.questions.plan.records import SizedPlan
 from legroom.questions.size.ask import count_values
 from legroom.session import Run
 
-NO_TARGET = "sizes are compared at a target, and this job has none"
+NO_TARGET = "sizes are compared at a target, and none is known. Name a --target, or raise --budget"
 LATE = "the budget left no time for it. Raise --budget"
 
 
@@ -44,22 +44,25 @@ class Sizes:
 
     def ask_each(
         self,
-        own: PlanAnswer,
+        target: str,
         ask: Callable[[int, str, str, float], PlanAnswer],
         until: float,
         clock: Clock,
         least: float,
     ) -> list[SizedPlan]:
-        """A plan for each size, to the target of the job's own; ask: by place, size, target and seconds."""
+        """A plan for each size, to the target of the job's own; ask: by place, size, target and seconds.
+
+        target: empty where nobody knows it.
+        """
         found: list[SizedPlan] = []
         for place, value in enumerate(self.values, start=1):
             if value not in self.num_parameters:
                 continue
             size, seconds = f"{self.name}={value}", (until - clock()) / (self.num_plans - place)
-            plan, why = None, NO_TARGET if not own.target else LATE if seconds < least else ""
+            plan, why = None, NO_TARGET if not target else LATE if seconds < least else ""
             if not why:
                 try:
-                    plan = ask(place, size, own.target, seconds)
+                    plan = ask(place, size, target, seconds)
                 except (JobError, NothingMeasured) as error:
                     why = str(error)
             found.append(SizedPlan(model_size=size, num_parameters=self.num_parameters[value], plan=plan, why=why))

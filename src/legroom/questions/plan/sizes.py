@@ -86,8 +86,11 @@ def _is_size(item: Recommendation) -> bool:
 
 
 def _size_item(won: SizedPlan, own: PlanAnswer) -> Recommendation:
-    before = "does not get there" if own.predicted_seconds is None else f"takes {format_seconds(own.predicted_seconds)}"
-    because = f"{quantity(won.num_parameters, '')} parameters are surely there sooner; the job's own size {before}"
+    told = f"{quantity(won.num_parameters)} parameters are"
+    if own.predicted_seconds is None:
+        because = f"{told} there; the job's own size was not, within its part of the budget"
+    else:
+        because = f"{told} surely there sooner; the job's own size takes {format_seconds(own.predicted_seconds)}"
     return Recommendation(name="model_size", value=won.model_size, range=None, because=because, evidence=EVIDENCE)
 
 
@@ -105,6 +108,6 @@ def _told(one: SizedPlan) -> str:
         return f"At {one.model_size} there is no forecast: {why}"
     about, low, high = (format_seconds(value) for value in (plan.predicted_seconds, *plan.predicted_range))
     return (
-        f"At {one.model_size} ({quantity(one.num_parameters, '')} parameters) the target takes about {about} "
+        f"At {one.model_size} ({quantity(one.num_parameters)} parameters) the target takes about {about} "
         f"({low} to {high}), with batches of {plan.batch_size:,} at a rate of {plan.learning_rate:.3g}"
     )

@@ -44,9 +44,10 @@ def run(folder, *more, trouble=""):
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
-def hear_ctrl_c():
-    """Tests run in the background of a shell inherit that SIGINT is ignored."""
+def hear_signals():
+    """Tests run in the background of a shell inherit that SIGINT is ignored, and under nohup SIGHUP too."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def wait_until_still(folder):
@@ -64,7 +65,7 @@ def break_off(folder, number, *more, job=JOB):
     command = [sys.executable, "-m", "legroom", "train", job, *WORDS[2:], "--out", str(folder), *more]
     environment = {**os.environ, "TROUBLE": f"slow {sign}", "SIGN": str(sign)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, **pipes, env=environment, preexec_fn=hear_ctrl_c) as parent:
+    with subprocess.Popen(command, **pipes, env=environment, preexec_fn=hear_signals) as parent:
         while not sign.exists():
             assert parent.poll() is None, "it ended before it was broken off"
             time.sleep(0.02)

@@ -7,9 +7,9 @@ BIN := .venv/bin
 demo: .venv/installed
 	$(BIN)/legroom plan digits --device cpu
 
-# Most tests start processes that import torch, so several run at a time: one more than there are cores, as many of them wait.
+# Most tests start processes that import torch, so several run at a time.
 test: lint types browser
-	$(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; print(min(4, 1 + os.cpu_count()))') --dist worksteal
+	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

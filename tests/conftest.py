@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from legroom.engines.local import LocalEngine
+
 # Before anything imports torch: idle threads that spin make small steps many times slower on busy cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
@@ -73,6 +75,19 @@ def legroom_here(one_folder, monkeypatch):
         return Ran(ran.exit_code, ran.stdout, ran.stderr)
 
     return run
+
+
+class Forking(LocalEngine):
+    """Forks children, in milliseconds, that would be started anew."""
+
+    def start(self, address, environment, *, alone=False):
+        return super().start(address, environment)
+
+
+@pytest.fixture
+def forking(monkeypatch):
+    """Questions fork all of their children: for tests in which these are to answer, not to be measured well."""
+    monkeypatch.setattr("legroom.session.LocalEngine", Forking)
 
 
 def pytest_collection_finish():

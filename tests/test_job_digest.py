@@ -103,7 +103,9 @@ def test_a_function_that_travels_by_value_follows_the_modules_it_names(tmp_path,
     sys.modules.pop("named_by_value")
 
 
-def test_resume_after_an_edit_of_an_imported_file_measures_anew_and_refuses_the_checkpoint(folder, tmp_path, legroom):
+def test_resume_after_an_edit_of_an_imported_file_measures_anew_and_refuses_the_checkpoint(
+    folder, tmp_path, legroom_here, forking
+):
     text = "import torch, helper\nfrom legroom.workloads.digits import job\n"
     (folder / "my_job.py").write_text(text)
     (folder / "helper.py").write_text("")
@@ -117,9 +119,9 @@ def test_resume_after_an_edit_of_an_imported_file_measures_anew_and_refuses_the_
     ask(resume=False)
     assert not any("changed were not used again" in note for note in ask(resume=True))
     train = ["train", job, "--device", "cpu", "--steps", "2", "--out", tmp_path / "t", "--quiet"]
-    assert legroom(*train).code == 0
+    assert legroom_here(*train).code == 0
     (folder / "helper.py").write_text("# edited\n")
     assert any("or one that it imports, changed were not used again" in note for note in ask(resume=True))
-    again = legroom(*train, "--resume")
+    again = legroom_here(*train, "--resume")
     assert again.code == 2
     assert "is of another run (its job's file" in again.stderr

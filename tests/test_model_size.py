@@ -11,9 +11,9 @@ def num_parameters(model):
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_every_command_can_ask_about_another_size(legroom):
+def test_every_command_can_ask_about_another_size(legroom_here, forking):
     words = ("speed", "digits", "--device", "cpu", "--quick", "--with", "model_size=width=16", "--json")
-    assert legroom(*words).json["settings"]["model_size"] == "width=16"
+    assert legroom_here(*words).json["settings"]["model_size"] == "width=16"
 
 
 def test_the_option_makes_the_model_of_that_size():
@@ -23,11 +23,11 @@ def test_the_option_makes_the_model_of_that_size():
     assert address_of("digits").at_size("width=16").name == "digits-model_size=width=16"
 
 
-def test_a_run_trains_the_size_that_it_names(legroom, tmp_path):
+def test_a_run_trains_the_size_that_it_names(legroom_here, forking, tmp_path):
     import torch
 
     words = ("train", "digits", "--device", "cpu", "--steps", "2", "--model-size", "width=16", "--out", tmp_path / "o")
-    ran = legroom(*words, "--json")
+    ran = legroom_here(*words, "--json")
     assert ran.code == 0, ran.stderr
     assert ran.json["settings"]["model_size"] == "width=16"
     saved = torch.load(tmp_path / "o" / "best.pt", weights_only=True)

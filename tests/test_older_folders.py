@@ -83,9 +83,9 @@ def test_what_no_entry_tells_is_said_with_a_way_forward(folder, question, why):
 
 
 @pytest.mark.parametrize("folder", ["digits", "planted"])
-def test_a_run_takes_the_plan(legroom, folder, tmp_path):
+def test_a_run_takes_the_plan(legroom_here, forking, folder, tmp_path):
     words = ["--device", "cpu", "--steps", "2", "--out", tmp_path / "o", "--json"]
-    ran = legroom("train", "digits", "--plan", OLDER / folder / "plan.toml", *words)
+    ran = legroom_here("train", "digits", "--plan", OLDER / folder / "plan.toml", *words)
     assert ran.code == 0, ran.stderr
     plan = saved(folder, "plan")
     used = {name: ran.json["settings"][name] for name in ("batch_size", "learning_rate", "num_workers")}

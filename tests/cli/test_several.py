@@ -123,9 +123,9 @@ def test_an_answer_for_what_is_free_replaces_the_one_before(tmp_path):
     assert len(list((tmp_path / "answers").glob("memory-*.json"))) == 1
 
 
-def test_one_trace_serves_all_caps_of_a_gpu_that_is_not_here(legroom, tmp_path):
+def test_one_trace_serves_all_caps_of_a_gpu_that_is_not_here(legroom_here, tmp_path):
     words = ["--device", "cuda", "--memory", "8GiB,40GiB,16GiB", "--out", tmp_path / "o", "--json"]
-    ran = legroom("memory", "digits", *words, env=NO_GPU)
+    ran = legroom_here("memory", "digits", *words, env=NO_GPU)
     assert ran.code == 0, ran.stderr
     sizes = [one["max_batch_size"] for one in ran.json["answers"]]
     assert sizes == sorted(set(sizes))
@@ -135,8 +135,8 @@ def test_one_trace_serves_all_caps_of_a_gpu_that_is_not_here(legroom, tmp_path):
 
 
 @pytest.mark.parametrize("words", ["32,99999999", "32,x", "32,,64", "32,32"])
-def test_a_wrong_batch_size_is_refused_before_anything_is_measured(legroom, tmp_path, words):
-    ran = legroom("loading", "digits", "--device", "cpu", "--batch-size", words, "--out", tmp_path / "o")
+def test_a_wrong_batch_size_is_refused_before_anything_is_measured(legroom_here, tmp_path, words):
+    ran = legroom_here("loading", "digits", "--device", "cpu", "--batch-size", words, "--out", tmp_path / "o")
     assert ran.code == 2, ran.stderr
     logbook = tmp_path / "o" / "logbook.jsonl"
     assert not logbook.exists() or not lines(tmp_path / "o", "race_loaders")

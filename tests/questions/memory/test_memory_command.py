@@ -101,7 +101,7 @@ def test_memory_that_grows_with_every_step_is_told_and_nothing_is_called_proved(
 
 
 def test_one_json_object_with_the_promised_names_and_the_same_in_words(legroom):
-    words = ("memory", WIDE, "--device", "cpu", "--memory", "500MiB", "--effective-batch", "10000")
+    words = ("memory", WIDE, "--device", "cpu", "--memory", "450MiB", "--effective-batch", "10000")
     ran = legroom(*words, "--json")
     assert ran.code == 0, ran.stderr
     answer = ran.json
@@ -122,7 +122,7 @@ def test_one_json_object_with_the_promised_names_and_the_same_in_words(legroom):
 
 
 @pytest.mark.parametrize("name", CONTRACT)
-def test_every_kind_of_job_answers_memory(legroom_here, name):
+def test_every_kind_of_job_answers_memory(legroom_here, forking, name):
     # Small samples meet the largest batch that is tried long before a machine is full; nearer budgets take more proofs.
     hurry = {
         "slow_store": ("--with", "wait=0"),
@@ -135,22 +135,22 @@ def test_every_kind_of_job_answers_memory(legroom_here, name):
     assert ran.json["verified"]
 
 
-def test_uneven_samples_are_answered_for_the_worst_batch_with_the_typical_beside_it(legroom_here):
+def test_uneven_samples_are_answered_for_the_worst_batch_with_the_typical_beside_it(legroom_here, forking):
     answer = legroom_here("memory", f"{JOBS / 'uneven.py'}:job", "--device", "cpu", "--memory", "700MiB", "--json").json
     assert answer["typical_batch_size"] > 1.2 * answer["max_batch_size"]
     assert any("Samples differ in size" in note for note in answer["notes"])
 
 
-def test_plan_writes_a_plan_people_can_read(legroom, tmp_path):
+def test_plan_writes_a_plan_people_can_read(legroom_here, forking, tmp_path):
     words = ("plan", f"{JOBS / 'gan.py'}:job", "--device", "cpu", "--out", tmp_path / "o", "--json")
-    ran = legroom(*words)
+    ran = legroom_here(*words)
     assert ran.code == 0, ran.stderr
     assert set(ran.json) >= PLAN_KEYS
     plan = tomllib.loads((tmp_path / "o" / "plan.toml").read_text())
     assert plan["batch_size"]["value"] == ran.json["batch_size"]
     assert plan["learning_rate"]["because"] == "the job's own"
     assert any("its own step" in sentence for sentence in ran.json["missing"])
-    again = legroom(*words, "--resume")
+    again = legroom_here(*words, "--resume")
     assert again.json["settings"] == ran.json["settings"]
     assert again.json["seconds"] == 0, "something was measured again"
 
@@ -163,14 +163,14 @@ def test_every_kind_of_job_gets_a_plan_for_a_card_that_is_not_here(legroom_here,
     assert evidence["batch_size"] == ["traced_memory"]
 
 
-def test_a_plan_splits_a_batch_that_does_not_fit(legroom, tmp_path):
+def test_a_plan_splits_a_batch_that_does_not_fit(legroom_here, forking, tmp_path):
     job = tmp_path / "large.py"
     job.write_text(
         f"import dataclasses, legroom, sys\nsys.path.append({str(JOBS)!r})\nfrom wide_layers import job as wide\n"
         "def job():\n    own = legroom.Settings(batch_size=1200)\n"
         "    return dataclasses.replace(wide(), valid_data=None, baseline=own)\n"
     )
-    answer = legroom("plan", f"{job}:job", "--device", "cpu", "--memory", "400MiB", "--json").json
+    answer = legroom_here("plan", f"{job}:job", "--device", "cpu", "--memory", "400MiB", "--json").json
     assert answer["accumulation_steps"] > 1
     assert answer["batch_size"] * answer["accumulation_steps"] >= 1200
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from legroom import api
-from legroom.engines.local import LocalEngine
 
 JOBS = Path(__file__).parents[2] / "jobs"
 KEYS = {
@@ -27,18 +26,11 @@ def test_one_json_object_with_the_promised_names(legroom):
     assert ran.stderr == ""
 
 
-class Forking(LocalEngine):
-    """Forks children, in milliseconds, that would be started anew: here they are to answer, not to be timed well."""
-
-    def start(self, address, environment, *, alone=False):
-        return super().start(address, environment)
-
-
 @pytest.mark.parametrize("name", ["uneven", "gan", "carried_state", "convnet", "iterable"])
-def test_kinds_of_jobs_answer(tmp_path, name):
+def test_kinds_of_jobs_answer(tmp_path, forking, name):
     # The detailed look asks the same of a job as the first one, in more processes: two kinds have both.
     looks = {"seconds": 1.0} if name in ("uneven", "gan") else {"quick": True}
-    run = api.Run(out=tmp_path, engine=Forking())
+    run = api.Run(out=tmp_path)
     answer = api.speed(f"{JOBS / name}.py:job", device="cpu", batch_sizes=(2, 4), run=run, **looks)
     assert [point["batch_size"] for point in answer.points] == [2, 4]
     assert (tmp_path / "report.html").is_file()

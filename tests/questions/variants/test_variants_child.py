@@ -110,21 +110,21 @@ def test_what_a_change_alone_breaks_is_its_outcome_and_what_the_job_breaks_is_an
         time_variant(request, job)
 
 
-def test_the_command_answers_with_one_object_and_says_what_pays(legroom):
+def test_the_command_answers_with_one_object_and_says_what_pays(legroom_here):
     words = ("--device", "cpu", "--json", "--only", "fused", "--batch-size", "4", "--budget", "10s")
-    ran = legroom("variants", f"{JOBS / 'convnet.py'}:job", *words)
+    ran = legroom_here("variants", f"{JOBS / 'convnet.py'}:job", *words)
     assert ran.code == 0, ran.stderr
     assert {"chosen", "speedup", "speedup_range", "points", "settings", "recommendations", "seconds"} <= set(ran.json)
     assert [point["name"] for point in ran.json["points"]] == ["fused"]
     assert (ran.json["batch_size"], ran.json["num_steps"]) == (4, 50)
 
 
-def test_wrong_words_are_told_with_the_way_forward(legroom):
-    ran = legroom("variants", "digits", "--only", "bf17")
+def test_wrong_words_are_told_with_the_way_forward(legroom_here):
+    ran = legroom_here("variants", "digits", "--only", "bf17")
     assert (ran.code, "Known: channels_last, bf16, fused, compile" in ran.stderr) == (2, True)
 
 
-def test_dry_run_lists_probes_and_runs_none(legroom, tmp_path):
-    ran = legroom("variants", "digits", "--dry-run", "--json")
+def test_dry_run_lists_probes_and_runs_none(legroom_here, one_folder):
+    ran = legroom_here("variants", "digits", "--dry-run", "--json")
     assert len(ran.json["probes"]) == 4
-    assert not (tmp_path / "legroom-out").exists()
+    assert not (one_folder / "legroom-out").exists()

@@ -61,7 +61,7 @@ def _read(
         num_workers=int(request.settings["num_workers"]),
         num_steps=result.num_steps,
         step_seconds=seconds,
-        wait_seconds=result.data_wait_share * seconds if isinstance(result, Trained) else None,
+        wait_seconds=None if result.data_wait_share is None else result.data_wait_share * seconds,
         evaluation_seconds=evaluation_seconds(result, seconds),
         steps_to_target=there[0] if there else None,
         value=(min if goal == "min" else max)(values, default=None),

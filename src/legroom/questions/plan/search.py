@@ -1,5 +1,6 @@
 """Asks what the formula needs, cheapest first: speed, the rate at a likely batch, the batch again, then loading."""
 
+import math
 from dataclasses import replace
 
 from legroom.errors import JobError, NothingMeasured
@@ -13,7 +14,8 @@ from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.choice import choose, ways
 from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import pace_of
-from legroom.questions.plan.forecast import Forecast, forecast_of
+from legroom.questions.plan.forecast import BLINK, Forecast, forecast_of
+from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.rehearsal import rehearse
 from legroom.questions.plan.seeking import LONG, seek_again, seek_first, whole_run_seconds
 from legroom.questions.plan.way import way_of_run
@@ -21,6 +23,7 @@ from legroom.questions.speed.ask import speed
 from legroom.questions.variants.ask import LEAST_SECONDS as LEAST_VARIANTS_SECONDS
 from legroom.questions.variants.ask import variants
 from legroom.session import Session
+from legroom.units import format_seconds
 
 LITTLE = 0.03
 """Of a step: loading that takes no more is not worth asking about."""
@@ -48,7 +51,7 @@ def ask_others(search: Search, most: int | None) -> Candidate | None:
     _miss_numbers(search, most)
     best = choose(search.question, most)
     size = best.batch_size if best else None
-    _ask_loading(search, size or _likely(search, most))
+    _ask_loading(search, size or _likely(search, most), most)
     _ask_variants(search, _likely(search, most))
     _try_out(search)
     _ask_variants(search, _likely(search, most), tried=True)
@@ -172,22 +175,32 @@ def _ask_variants(search: Search, likely: int, *, tried: bool = False) -> None:
         search.learn(variants=search.ask("variants", variants, **words))
 
 
-def _ask_loading(search: Search, size: int) -> None:
+def _ask_loading(search: Search, size: int, most: int | None) -> None:
     """The loader at that batch, unless its answer could change hardly anything."""
     known = search.known.loading
-    run, pace = middle_run(search.question.runs), pace_of(search.question)
     if any(one.batch_size == size for one in known):
         search.learn(loading=known)
         return
-    if run is not None and pace is not None and run.num_workers == 0 and run.wait_seconds is not None:
-        share = pace.inline_seconds * size / pace.step(size, 0)
-        if share < LITTLE:
-            note = f"Loading a batch of {size:,} takes {share:.1%} of a step, so workers were not compared"
-            search.learn(notes=[*search.question.notes, note])
-            return
+    if why := _why_no_workers(search.question, size, most):
+        search.learn(notes=[*search.question.notes, f"{why}, so workers were not compared"])
+        return
     if not search.affords(foresee_loading):
         told = f"the budget left {search.told()} for it. Raise --budget"
         search.miss(f"Workers stay as the job has them: loaders were not compared, {told}")
         search.learn(loading=known)
         return
     search.learn(loading=[search.ask("loading", loading, batch_size=size), *known])
+
+
+def _why_no_workers(question: PlanQuestion, size: int, most: int | None) -> str:
+    """Why loading ahead of the step could save nobody anything, as a clause; empty where it may."""
+    run, pace = middle_run(question.runs), pace_of(question)
+    if run is None or pace is None or run.num_workers or run.wait_seconds is None:
+        return ""
+    loads = pace.inline_seconds * size
+    share, way = loads / pace.step(size, 0), way_of_run(question, forecast_of(question, most), size)
+    if share < LITTLE:
+        return f"Loading a batch of {size:,} takes {share:.1%} of a step"
+    num_samples = way.num_steps * way.size if way else math.inf
+    seconds = pace.inline_seconds * num_samples
+    return f"Loading takes {format_seconds(seconds)} of the whole run" if seconds < BLINK else ""

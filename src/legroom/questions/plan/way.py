@@ -20,6 +20,11 @@ class Way:
     num_steps: int
     seconds: float
 
+    @property
+    def size(self) -> int:
+        """Samples of an update on one device."""
+        return int(self.settings["batch_size"]) * int(self.settings["accumulation_steps"])
+
 
 def settings_of_run(question: PlanQuestion, found: Forecast, length: int) -> dict[str, Any]:
     """Those of the run that a forecast is of, so many updates long."""

@@ -119,6 +119,7 @@ def run_trial(request: RunTrial, built: BuiltJob) -> Trial:
         num_samples=run.num_samples,
         seconds=run.seconds,
         samples_per_second=run.samples_per_second,
+        data_wait_share=run.data_wait_share,
         evaluations=run.evaluations,
         utilisation=busy.share,
     )

@@ -173,10 +173,13 @@ class FakeLearning:
         *,
         score: Callable[[float], float] | None = None,
         times_on_all_data: float = 1.0,
+        data_wait_share: float | None = None,
     ) -> None:
         self.learner = learner or FakeLearner(s_min=100, b_crit=64, best_rate=0.1)
         self.times_on_all_data = times_on_all_data
         """Updates on all of the data, as a multiple of those on a part of it."""
+        self.data_wait_share = data_wait_share
+        """Of runs by whole settings: of their training time, that they wait for batches."""
         self.score = score or (lambda loss: 1 / (1 + loss))
         self._trunks: dict[tuple[Any, ...], dict[int, FakeLearner]] = {}
         """States of each trunk by the update they were left at."""
@@ -271,6 +274,7 @@ class FakeLearning:
             seconds=STEP_SECONDS * learner.num_updates,
             samples_per_second=size / STEP_SECONDS,
             evaluations=found,
+            data_wait_share=self.data_wait_share,
             utilisation=size / (size + HALF_BUSY),
         )
 

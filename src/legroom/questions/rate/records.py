@@ -121,6 +121,8 @@ class Trial:
     evaluations: Sequence[Evaluated]
     utilisation: float | None = None
     """Share of the time in which the device worked; of a CPU, of the threads that torch may use."""
+    data_wait_share: float | None = None
+    """Share of training time spent waiting for batches; None in records of before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,8 @@ class Run:
     progress: Progress = lambda message, share: None
     tell: Callable[[str], None] = lambda sentence: None
     """Told at once what a person may want to stop for."""
+    found: Callable[[str], None] = lambda sentence: None
+    """Told at once what a part of a long question found."""
     engine: Engine | None = None
     """Where children run; processes of this machine where absent."""
     host: Host = field(default_factory=read_host)

@@ -102,10 +102,10 @@ def plant(*, learner=LEARNER, own=OWN, seconds=step_seconds, utilisation=None, r
     )
 
 
-def ask(out, machine, *, resume=False, num_gpus=0, **words):
+def ask(out, machine, *, resume=False, num_gpus=0, told=lambda sentence: None, **words):
     """A plan to a loss that the learner meets but for noise."""
     host = plant_host(num_cores=8, gpus=(plant_gpu(),) * num_gpus) if num_gpus else plant_host()
-    run = api.Run(out=out, engine=machine, host=host, clock=machine.clock, resume=resume)
+    run = api.Run(out=out, engine=machine, host=host, clock=machine.clock, resume=resume, found=told)
     words = {"target": "loss=0.12", "budget": 3000.0, "device": "cuda" if num_gpus else "cpu", **words}
     return api.plan("digits", run=run, **words)
 

@@ -12,7 +12,7 @@ from legroom.job import Settings
 from legroom.laws import time_to_target as law
 from legroom.plan_file import read_plan
 from legroom.questions.plan.choice import Candidate, cheapest, cost_of
-from legroom.questions.plan.view import print_plan, summary
+from legroom.questions.plan.view import print_plan, section, summary
 from legroom.questions.plan.what_if import what_if_of
 from legroom.questions.rate.records import GrowTrunk, RampRate
 from legroom.session import advise_again
@@ -188,3 +188,21 @@ def test_what_was_asked_before_is_not_asked_again(planted, tmp_path):
 def test_wrong_words_are_refused(planted, tmp_path, words, told):
     with pytest.raises(UsageError, match=told):
         planted.ask(tmp_path, planted.plant(), **words)
+
+
+def test_what_each_question_found_is_told_at_once_and_beside_its_seconds(planted, tmp_path):
+    told, machine = [], planted.plant()
+    answer = planted.ask(tmp_path, machine, told=told.append)
+    assert [sentence.partition(",")[0] for sentence in told] == list(answer.spent)
+    assert list(answer.found) == list(answer.spent)
+    assert f"{answer.learning_rate:.3g} reaches loss 0.12 in" in answer.found[_last_rate(answer)]
+    assert "to the target in" in answer.found["rehearsal"]
+    said = io.StringIO()
+    print_plan(Console(file=said, width=1000), answer)
+    table = next(table for table in section(answer).tables if table.name == "plan-spent")
+    assert [row[2] for row in table.rows] == list(answer.found.values())
+    assert all(words in said.getvalue() for words in answer.found.values())
+
+
+def _last_rate(answer):
+    return "rate again" if "rate again" in answer.found else "rate"

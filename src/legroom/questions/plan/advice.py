@@ -73,6 +73,7 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
         factors=factors,
         offers=offers,
         spent=dict(question.spent),
+        found=dict(question.found),
         missing=[*question.missing, *unknown],
         code=code_of(asdict(settings), words["num_steps"], cooldown),
         shown_code=question.code,

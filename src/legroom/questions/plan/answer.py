@@ -49,6 +49,8 @@ class PlanAnswer(Answer):
     """The numbers of laws/time_to_target, by the names of its arguments; empty where there is no forecast."""
     spent: dict[str, float] = field(default_factory=dict)
     """Seconds that each question took."""
+    found: dict[str, str] = field(default_factory=dict)
+    """What each of them found, in a few words."""
     missing: list[str] = field(default_factory=list)
     """What the plan leaves open, and what that would need."""
     offers: list[dict[str, Any]] = field(default_factory=list)

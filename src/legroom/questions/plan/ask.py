@@ -35,6 +35,7 @@ from legroom.questions.plan.batch import limit_of, needs_passes, worth_proving
 from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.code import NAMES
 from legroom.questions.plan.each_size import Sizes
+from legroom.questions.plan.found import found_words
 from legroom.questions.plan.groups import read_numbers
 from legroom.questions.plan.known import Circumstances, find_memory
 from legroom.questions.plan.records import PlanQuestion, SizedPlan
@@ -163,7 +164,8 @@ def _ask_all(
         search.learn_job(session.records.description())
         _learn_memory(search, session, asked, way, proved, is_late=is_late)
         if session.records.seconds():
-            search.note("memory", run.clock() - started)
+            assert search.question.memory is not None
+            search.note("memory", run.clock() - started, found_words(search.question.memory))
         if search.question.offers and place.is_here and not is_late and card_of(run.host.name) is None:
             session.ask(MeasureDevice(device=place.device))  # to be held against the peaks of the cards
         if ask_sizes is not None:

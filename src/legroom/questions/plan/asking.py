@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 from legroom.job_address import AnyJob, address_of
 from legroom.plan_use import samples_between_looks
 from legroom.questions.base import Answer, Foreseen
+from legroom.questions.plan.found import found_words
 from legroom.questions.plan.known import Circumstances, KnownAnswers, find_known
 from legroom.questions.plan.records import PlanQuestion
 from legroom.requests import JobDescription
 from legroom.session import Run, Session, open_session
+from legroom.units import format_seconds
 
 Found = TypeVar("Found", bound=Answer)
 SHARES = {
@@ -58,7 +60,7 @@ class Search:
         started = self.run.clock()
         found = function(self.job, run=replace(self.run, progress=progress), **self.words, **words)
         if found.seconds:
-            self.note(name, self.run.clock() - started)
+            self.note(name, self.run.clock() - started, found_words(found))
         return found
 
     def left(self) -> float:
@@ -72,10 +74,11 @@ class Search:
         foreseen = foresee(self.job, run=self.run, **given, **words)
         return self.left() >= sum(probe.seconds[0] for probe in foreseen.probes)
 
-    def note(self, name: str, seconds: float) -> None:
-        """Write down what a question took."""
+    def note(self, name: str, seconds: float, found: str) -> None:
+        """Write down and tell what a question took, and what it found for that."""
         spent = {**self.question.spent, name: self.question.spent.get(name, 0.0) + seconds}
-        self.question = replace(self.question, spent=spent)
+        self.learn(spent=spent, found={**self.question.found, name: found})
+        self.run.found(f"{name}, {format_seconds(seconds)}: {found}")
 
     def learn(self, **found: Any) -> None:
         """Keep what was found."""

@@ -40,7 +40,11 @@ class Sizes:
     def part_of(self, run: Run, place: int) -> Run:
         """The run with the progress of one plan as a part of all."""
         first, num = f"{self.name}={self.values[place - 1]}: " if place else "", self.num_plans
-        return replace(run, progress=lambda what, share: run.progress(first + what, (place + share) / num))
+        return replace(
+            run,
+            progress=lambda what, share: run.progress(first + what, (place + share) / num),
+            found=lambda sentence: run.found(first + sentence),
+        )
 
     def ask_each(
         self,

@@ -126,6 +126,8 @@ class PlanQuestion:
     """The library whose lines are printed with the answer; empty: none."""
     spent: Mapping[str, float] = field(default_factory=dict)
     """Seconds that each question took."""
+    found: Mapping[str, str] = field(default_factory=dict)
+    """What each of them found, in a few words."""
     missing: Sequence[str] = ()
     """What could not be asked, and what that would need, a sentence each."""
     notes: Sequence[str] = ()

@@ -15,6 +15,7 @@ from legroom.questions.plan.choice import choose, ways
 from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.forecast import BLINK, Forecast, forecast_of
+from legroom.questions.plan.found import rehearsal_words
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.rehearsal import rehearse
 from legroom.questions.plan.seeking import LONG, seek_again, seek_first, whole_run_seconds
@@ -122,7 +123,7 @@ def _try_out(search: Search) -> None:
             if tried is not None and tried.is_better:
                 break
         if session.records.seconds():
-            search.note("rehearsal", search.run.clock() - started)
+            search.note("rehearsal", search.run.clock() - started, rehearsal_words(search.question.rehearsals))
 
 
 def _rehearse(search: Search, session: Session, found: Forecast) -> bool:

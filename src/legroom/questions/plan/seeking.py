@@ -10,6 +10,7 @@ from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.choice import choose, first_batch
 from legroom.questions.plan.evidence import Target, current_entries, own_runs, paces
 from legroom.questions.plan.factors import pace_of
+from legroom.questions.plan.found import own_words
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.rate.ask import rate
 from legroom.requests import JobDescription
@@ -198,6 +199,6 @@ def _run_own(search: Search, session: Session, target: Target) -> None:
     request = Train(
         device=search.about.device, settings=settings, evaluate_steps=every, max_seconds=seconds, target=target
     )
-    session.ask(request)
+    ran = session.ask(request)
     if session.records.seconds():
-        search.note("baseline", search.run.clock() - started)
+        search.note("baseline", search.run.clock() - started, own_words(ran))

@@ -47,9 +47,13 @@ def tried_note(runs: Sequence[Rehearsal]) -> list[str]:
     """What each run took, as a sentence."""
     if not runs:
         return []
-    took = ", ".join(format_seconds(run.seconds) + ("" if run.is_there else " without reaching it") for run in runs)
     num = f"{len(runs)} fresh seeds" if len(runs) > 1 else "one fresh seed"
-    return [f"Tried out on {num}: to the target in {took}"]
+    return [f"Tried out on {num}: to the target in {took(runs)}"]
+
+
+def took(runs: Sequence[Rehearsal]) -> str:
+    """The seconds of each run, and which of them missed the target."""
+    return ", ".join(format_seconds(run.seconds) + ("" if run.is_there else " without reaching it") for run in runs)
 
 
 def counted_steps(runs: Sequence[Rehearsal]) -> list[float]:

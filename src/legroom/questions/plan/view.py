@@ -188,11 +188,15 @@ def _sizes(answer: PlanAnswer) -> Table:
 
 
 def _spent(answer: PlanAnswer) -> Table:
-    rows = [[name, seconds] for name, seconds in answer.spent.items()]
+    rows = [[name, seconds, answer.found.get(name, "")] for name, seconds in answer.spent.items()]
     return Table(
         name="plan-spent",
         title="What the plan itself took",
-        columns=[Column(label="question"), Column(label="time", unit="seconds")],
+        columns=[
+            Column(label="question"),
+            Column(label="time", unit="seconds"),
+            Column(label="what it found", sentences=True),
+        ],
         rows=rows,
     )
 
@@ -218,8 +222,17 @@ def print_plan(console: Console, answer: PlanAnswer) -> None:
     if answer.shown_code:
         console.print(f"\n[bold]For {answer.shown_code}[/bold]\n")
         console.print(answer.code[answer.shown_code], markup=False, highlight=False, soft_wrap=True)
-    parts = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in answer.spent.items())
-    console.print(f"\nThe plan took {format_seconds(answer.seconds)}: {parts}." if parts else "")
+    if answer.spent:
+        console.print(f"\nThe plan took {format_seconds(answer.seconds)}:")
+        console.print(_bought(answer))
+
+
+def _bought(answer: PlanAnswer) -> Grid:
+    """What each question took, and what it found for that."""
+    table = Grid("question", "took", "found")
+    for name, seconds in answer.spent.items():
+        table.add_row(name, format_seconds(seconds), escape(answer.found.get(name, "")))
+    return table
 
 
 def _word(value: Any) -> str:

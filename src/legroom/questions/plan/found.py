@@ -1,0 +1,60 @@
+"""What each question that a plan asks found, in a few words: told at once, and kept beside what it took."""
+
+from collections.abc import Sequence
+
+from legroom.questions.base import Answer
+from legroom.questions.loading.answer import LoadingAnswer
+from legroom.questions.memory.answer import MemoryAnswer
+from legroom.questions.plan.records import Rehearsal
+from legroom.questions.plan.tried import took
+from legroom.questions.rate.answer import RateAnswer
+from legroom.questions.speed.answer import SpeedAnswer
+from legroom.questions.variants.answer import VariantsAnswer
+from legroom.training.records import Trained
+from legroom.units import format_seconds
+
+
+def found_words(answer: Answer) -> str:
+    """The gist of an answer."""
+    match answer:
+        case SpeedAnswer():
+            low, high = answer.range
+            return f"above batches of {answer.knee_batch_size:,} ({low:,} to {high:,}) a larger one hardly pays"
+        case RateAnswer():
+            return _rate_words(answer)
+        case LoadingAnswer():
+            return f"{_workers(answer.num_workers)} at batches of {answer.batch_size:,}"
+        case VariantsAnswer():
+            return f"{' and '.join(answer.chosen)}: {answer.speedup:.2f} times as fast" if answer.chosen else "none pays"
+        case MemoryAnswer():
+            how = "are estimated to fit" if answer.estimate else "fit" if answer.verified else "ran; no more was proved"
+            return f"batches of {answer.max_batch_size:,} {how}"
+    return answer.recommendations[0].because if answer.recommendations else "nothing to recommend"
+
+
+def _rate_words(answer: RateAnswer) -> str:
+    target = f"{answer.target['name']} {answer.target['value']:.4g}"
+    if not answer.reached:
+        best = "" if answer.best_value is None else f"; the best was {answer.best_value:.4g}"
+        return f"no rate reached {target} at batches of {answer.batch_size:,}{best}"
+    return f"{answer.learning_rate:.3g} reaches {target} in {answer.num_steps:,} updates of {answer.batch_size:,}"
+
+
+def _workers(num: int) -> str:
+    return {0: "no workers", 1: "1 worker"}.get(num, f"{num:,} workers")
+
+
+def own_words(run: Trained) -> str:
+    """What a run by the job's own settings came to."""
+    met = "at the target" if run.stopped_because == "target" else "not at the target"
+    return f"the job's own settings are {met} after {run.num_steps:,} updates, {format_seconds(run.seconds)}"
+
+
+def rehearsal_words(runs: Sequence[Rehearsal]) -> str:
+    """What the runs of each choice took."""
+    sizes = dict.fromkeys(run.size for run in runs)
+    told = [
+        f"updates of {size:,} to the target in {took([run for run in runs if run.size == size])}"
+        for size in sizes
+    ]
+    return "; ".join(told) or "no run came to an end"

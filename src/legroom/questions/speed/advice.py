@@ -9,8 +9,9 @@ from legroom.laws.compute import JOIN, SpeedLaw
 from legroom.logbook import Records
 from legroom.questions.base import Recommendation
 from legroom.questions.speed import notes
-from legroom.questions.speed.answer import SpeedAnswer
+from legroom.questions.speed.answer import EnvironmentAnswer, SpeedAnswer
 from legroom.questions.speed.batch_sizes import grid
+from legroom.questions.speed.environment import Turns
 from legroom.questions.speed.evidence import NUM_CONFIRMED, Evidence, Tried, first_looks, gather
 from legroom.questions.speed.records import SpeedQuestion, StepTime, StepTimes
 from legroom.questions.speed.size_range import read_range
@@ -168,3 +169,23 @@ def _not_counted(times: StepTimes) -> list[str]:
         names = ", ".join(times.uncounted)
         return [f"the operations of {names}: torch has no formula for them, so FLOP/s are a lower bound"]
     return []
+
+
+def advise_environment(
+    records: Records, question: SpeedQuestion, batch_size: int, turns: Sequence[Turns]
+) -> EnvironmentAnswer:
+    """The variables that are surely faster there, the best of them."""
+    nothing = Turns(variables={}, ratios=[1.0])
+    best = max([each for each in turns if each.pays], key=lambda each: each.speedup, default=nothing)
+    return EnvironmentAnswer(
+        job=records.head.job,
+        machine=records.head.machine,
+        seconds=records.seconds(),
+        device=question.device,
+        precision=question.precision,
+        batch_size=batch_size,
+        variables={name: str(value) for name, value in best.variables.items()},
+        speedup=best.speedup,
+        speedup_range=(min(best.ratios), max(best.ratios)),
+        tried=[{"environment": environment_text(each.variables), "ratios": each.ratios} for each in turns],
+    )

@@ -40,3 +40,20 @@ class SpeedAnswer(Answer):
     """Of an epoch, where its length is known."""
     settings: dict[str, Any]
     baseline: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentAnswer(Answer):
+    """Which variables of the environment pay at one batch size; it is asked by a plan, and kept in it."""
+
+    device: str
+    precision: str
+    batch_size: int
+    variables: dict[str, str]
+    """Those to run with; empty where none pays."""
+    speedup: float = 1.0
+    """How many times as fast steps are with them."""
+    speedup_range: tuple[float, float] = (1.0, 1.0)
+    """Of the turns."""
+    tried: list[dict[str, Any]] = field(default_factory=list)
+    """Each setting: `environment`, and `ratios`, the times as fast in each turn."""

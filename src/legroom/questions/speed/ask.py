@@ -9,8 +9,9 @@ from legroom.job_address import AnyJob, address_of
 from legroom.laws.memory import LARGEST_BATCH
 from legroom.logbook import Entry
 from legroom.questions.base import START_SECONDS, Foreseen, ForeseenProbe, check_precision, check_word, foreseen_probe
-from legroom.questions.speed.advice import advise
-from legroom.questions.speed.answer import SpeedAnswer
+from legroom.questions.speed.advice import advise, advise_environment
+from legroom.questions.speed.answer import EnvironmentAnswer, SpeedAnswer
+from legroom.questions.speed.environment import take_turns
 from legroom.questions.speed.evidence import NUM_CONFIRMED
 from legroom.questions.speed.records import SpeedQuestion, TimeSteps
 from legroom.questions.speed.search import measure_speed, num_runs
@@ -59,6 +60,31 @@ def speed(
         session.note(question)
         measure_speed(session, question)
         return keep(session, advise(session.records, question))
+
+
+def environment(
+    job: AnyJob = "digits",
+    *,
+    batch_size: int,
+    options: Mapping[str, str] | None = None,
+    device: str = "auto",
+    precision: str | None = None,
+    budget: float = 30.0,
+    run: Run | None = None,
+) -> EnvironmentAnswer:
+    """Which variables of the environment pay at a batch size? On a CPU alone; what it finds is kept by who asks.
+
+    budget: seconds, beyond which no process is started.
+    """
+    run = run or Run()
+    address = address_of(job, options)
+    target = choose_target(run.host, device)
+    with open_session("environment", address, run, alone=target.device == "cpu") as session:
+        description = session.describe(run.seed)
+        own = description.baseline["precision"]
+        question = SpeedQuestion(precision=precision or own, device=target.device, seed=run.seed)
+        turns = take_turns(session, question, batch_size, budget) if target.device == "cpu" else []
+        return advise_environment(session.records, question, batch_size, turns)
 
 
 def foresee(

@@ -7,7 +7,7 @@ from typing import Any
 from legroom.errors import JobRaised, LegroomError, OutOfMemory
 from legroom.laws.compute import knee_of
 from legroom.questions.speed.batch_sizes import choose_sizes, grid, odd_sizes, powers_of_two
-from legroom.questions.speed.evidence import NUM_CONFIRMED, Evidence, first_looks, gather, is_faster
+from legroom.questions.speed.evidence import NUM_CONFIRMED, first_looks, gather, is_faster
 from legroom.questions.speed.records import MeasurePadding, SpeedQuestion, StepTime, StepTimes
 from legroom.questions.speed.size_range import GROWTH, read_range
 from legroom.questions.speed.step_law import fit_steps
@@ -162,7 +162,7 @@ def _try_settings(session: Session, question: SpeedQuestion) -> None:
     timed = evidence.timed()
     quick = [size for size in timed if timed[size].median_seconds <= TRY_SECONDS / 4]
     ends = tuple(sorted({evidence.knee, max(quick, default=evidence.knee)}))
-    for words, setting in _settings(evidence, session.host.limits.num_cores):
+    for words, setting in settings_to_try(session.host.limits.num_cores, fetches=any(map(is_fetching, evidence.points))):
         session.progress(words, 0.85)
         for run in range(1, NUM_CONFIRMED + 1):
             again = _try_setting(session, question, ends, run, setting)
@@ -170,9 +170,14 @@ def _try_settings(session: Session, question: SpeedQuestion) -> None:
                 break
 
 
-def _settings(evidence: Evidence, num_cores: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def is_fetching(point: StepTime) -> bool:
+    """Whether a share of the step goes into memory that is freed and fetched anew."""
+    return point.system_share > FETCHING
+
+
+def settings_to_try(num_cores: int, *, fetches: bool) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """What may pay on a CPU: reusing memory where fetching it takes a share, sleeping threads, fewer threads."""
-    if any(point.system_share > FETCHING for point in evidence.points):
+    if fetches:
         yield "with memory kept", {"keeps_memory": True}
     if num_cores > 1:
         yield "with threads that sleep", {"passive_threads": True}

@@ -84,10 +84,20 @@ def test_what_spoils_the_losses_stays_out(planted, tmp_path):
     assert (answer.precision, answer.settings["fused"]) == ("fp32", True)
 
 
-def test_a_short_run_is_not_asked_about(planted, tmp_path):
+def test_a_run_of_seconds_is_asked_about_all_but_compiling(planted, tmp_path):
     machine = plant(planted, FakeVariants(ratios=GAINS), seconds=planted.step_seconds)
     answer = planted.ask(tmp_path, machine)
-    assert answer.predicted_seconds < 20
+    assert 1 < answer.predicted_seconds < 20
+    assert (answer.settings["fused"], answer.settings["channels_last"]) == (True, True)
+    asked = [request.changes for request in machine.asked if isinstance(request, TimeVariant)]
+    assert {"fused": True} in asked
+    assert not any("compile" in changes for changes in asked)
+
+
+def test_a_shorter_run_is_not_asked_about(planted, tmp_path):
+    machine = plant(planted, FakeVariants(ratios=GAINS), seconds=lambda size: planted.step_seconds(size) / 5)
+    answer = planted.ask(tmp_path, machine)
+    assert answer.predicted_seconds < 3
     assert not any(isinstance(request, TimeVariant) for request in machine.asked)
     assert "variants" not in answer.spent
 

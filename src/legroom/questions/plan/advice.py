@@ -14,8 +14,9 @@ from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import limit_of, rate_note, recommend_batch
 from legroom.questions.plan.code import code_of
 from legroom.questions.plan.device_words import device_notes
-from legroom.questions.plan.faster import own_run_seconds, variants_at
+from legroom.questions.plan.faster import Changes, variables_at, variants_at
 from legroom.questions.plan.forecast import Forecast, cost_in_money, factors_of, forecast_of
+from legroom.questions.plan.kept import changes_that_pay, own_run_seconds
 from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.sizes import with_sizes
@@ -33,13 +34,15 @@ def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
 
 def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
     """The plan for the job's own model; what nothing was measured for stays as the user has it."""
-    memory, speed = question.memory, question.speed
+    memory = question.memory
     assert memory is not None
     baseline = replace(Settings(**question.baseline), precision=memory.settings["precision"], num_devices=1)
     forecast = forecast_of(question)
     adopted = forecast if forecast and forecast.is_better else None
-    found = _recommend(question, memory, baseline, adopted, own_step=records.description().own_step)
-    found += _faster(question, baseline, found)
+    changes = changes_that_pay(question)
+    found = _recommend(question, memory, baseline, adopted, changes, own_step=records.description().own_step)
+    quick, variables = _faster(question, baseline, found, changes)
+    found += quick
     settings = replace(baseline, **{item.name: item.value for item in found if item.name in SETTINGS})
     decided = {item.name for item in found}
     words = _forecast_words(question, forecast, adopted)
@@ -59,7 +62,7 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
             *memory.recommendations,
             *_recommend_evaluation(memory),
             *_recommend_allocator(memory),
-            *([item for item in speed.recommendations if item.name == "environment"] if speed else []),
+            *variables,
             *(_keep(name, getattr(baseline, name), question) for name in SETTINGS if name not in decided),
         ],
         goal=question.goal,
@@ -67,7 +70,7 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
         cooldown_steps=cooldown,
         num_devices_missing=max(0, settings.num_devices - question.num_devices_here),
         **words,
-        kept=forecast is not None and adopted is None and not _faster(question, baseline, found),
+        kept=forecast is not None and adopted is None and not changes,
         settings=asdict(settings),
         baseline=asdict(baseline),
         factors=factors,
@@ -98,7 +101,13 @@ def _offers(
 
 
 def _recommend(
-    question: PlanQuestion, memory: MemoryAnswer, baseline: Settings, adopted: Forecast | None, *, own_step: bool
+    question: PlanQuestion,
+    memory: MemoryAnswer,
+    baseline: Settings,
+    adopted: Forecast | None,
+    changes: Changes,
+    *,
+    own_step: bool,
 ) -> list[Recommendation]:
     """What to change of the job's own settings."""
     if adopted is not None:
@@ -107,16 +116,24 @@ def _recommend(
     if nearest is not None:
         return by_nearest(question, nearest)
     if question.is_judged and baseline.batch_size <= limit_of(memory):
-        return [*own_batch(baseline, memory), *workers(question.loading, baseline.batch_size, exactly=True)]
+        loader = workers(question.loading, baseline.batch_size, exactly=True)
+        return [*own_batch(baseline, memory), *(item for item in loader if item.name in changes.settings)]
     batch = recommend_batch(baseline, memory, question.speed, own_step=own_step)
     return [*batch, *workers(question.loading, batch[0].value)]
 
 
-def _faster(question: PlanQuestion, baseline: Settings, found: list[Recommendation]) -> list[Recommendation]:
-    """The variants that pay at the batch to be run."""
+def _faster(
+    question: PlanQuestion, baseline: Settings, found: list[Recommendation], changes: Changes
+) -> tuple[list[Recommendation], list[Recommendation]]:
+    """The variants that pay at the batch to be run, and the variables of the environment; where the job's own settings
+    stay, those that were tried out with them."""
     chosen = {"batch_size": baseline.batch_size, **{item.name: item.value for item in found}}
-    quick = variants_at(question, chosen["batch_size"], chosen.get("num_devices", 1))
-    return list(quick.recommendations) if quick else []
+    place = int(chosen["batch_size"]), int(chosen.get("num_devices", 1))
+    quick, variables = variants_at(question, *place), variables_at(question, *place)
+    if question.is_judged and "learning_rate" not in chosen:
+        quick = quick if changes.settings else None
+        variables = variables if changes.variables else None
+    return list(quick.recommendations) if quick else [], [variables.item] if variables else []
 
 
 def _nearest(question: PlanQuestion) -> RateAnswer | None:

@@ -52,7 +52,8 @@ FORESEEN = (
     ("rate: runs by the job's own settings, then trials of rates", (15.0, 45.0)),
     ("rate again, where another batch should be sooner", (0.0, 25.0)),
     ("loading: loaders compared with the step", (0.0, 30.0)),
-    ("variants: bf16 and the like, where the run lasts longer than 20 s", (0.0, 60.0)),
+    ("variants: bf16 and the like, where the run lasts longer than 3 s", (0.0, 60.0)),
+    ("environment: reused memory and the like, on a CPU, where the run lasts longer than 3 s", (0.0, 60.0)),
 )
 """What is asked before memory, and its seconds on two cores; jobs whose own run takes minutes take longer."""
 

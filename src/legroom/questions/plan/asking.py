@@ -22,7 +22,8 @@ SHARES = {
     "devices": (0.65, 0.67),
     "rate again": (0.67, 0.75),
     "loading": (0.75, 0.8),
-    "variants": (0.8, 0.83),
+    "variants": (0.8, 0.82),
+    "environment": (0.82, 0.83),
     "rehearsal": (0.83, 0.87),
 }
 """Of the progress bar."""

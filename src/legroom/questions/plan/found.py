@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
+from legroom.environments import environment_text
 from legroom.questions.base import Answer
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
-from legroom.questions.plan.records import Rehearsal
+from legroom.questions.plan.records import OwnTurn, Rehearsal
 from legroom.questions.plan.tried import took
 from legroom.questions.rate.answer import RateAnswer
-from legroom.questions.speed.answer import SpeedAnswer
+from legroom.questions.speed.answer import EnvironmentAnswer, SpeedAnswer
 from legroom.questions.variants.answer import VariantsAnswer
 from legroom.training.records import Trained
 from legroom.units import format_seconds
@@ -26,6 +27,9 @@ def found_words(answer: Answer) -> str:
             return f"{_workers(answer.num_workers)} at batches of {answer.batch_size:,}"
         case VariantsAnswer():
             return f"{' and '.join(answer.chosen)}: {answer.speedup:.2f} times as fast" if answer.chosen else "none pays"
+        case EnvironmentAnswer():
+            what = environment_text(answer.variables)
+            return f"{what}: {answer.speedup:.2f} times as fast" if what else "none pays"
         case MemoryAnswer():
             how = "are estimated to fit" if answer.estimate else "fit" if answer.verified else "ran; no more was proved"
             return f"batches of {answer.max_batch_size:,} {how}"
@@ -58,3 +62,13 @@ def rehearsal_words(runs: Sequence[Rehearsal]) -> str:
         for size in sizes
     ]
     return "; ".join(told) or "no run came to an end"
+
+
+def turn_words(turns: Sequence[OwnTurn]) -> str:
+    """How much faster the job's own updates were with what was changed."""
+    if not turns:
+        return "too short to be timed"
+    settings = [f"{name} {value}" for name, value in turns[0].settings.items()]
+    what = ", ".join([*settings, *filter(None, [environment_text(turns[0].variables)])])
+    times = ", ".join(f"{turn.own_step_seconds / turn.step_seconds:.2f}" for turn in turns)
+    return f"with {what} the job's own updates are {times} times as fast"

@@ -10,7 +10,7 @@ from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.rate.answer import RateAnswer
-from legroom.questions.speed.answer import SpeedAnswer
+from legroom.questions.speed.answer import EnvironmentAnswer, SpeedAnswer
 from legroom.questions.variants.answer import VariantsAnswer
 from legroom.requests import RecordKind
 
@@ -65,6 +65,20 @@ class Rehearsal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTurn:
+    """Updates by the job's own settings, and right after them the same with what should make them faster."""
+
+    own_step_seconds: float
+    """Of an update with its batch, evaluations left out."""
+    step_seconds: float
+    """Of one with the changes."""
+    settings: Mapping[str, Any]
+    """What was changed of them."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the environment, that were set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SizedPlan:
     """What the same target takes with a model of another size."""
 
@@ -103,6 +117,10 @@ class PlanQuestion:
     """Of what was chosen, one for each seed; none where the budget did not last for them."""
     variants: VariantsAnswer | None = None
     """Whether bf16 and the like pay for the run; None where it is too short for asking to pay."""
+    environment: EnvironmentAnswer | None = None
+    """Whether variables of the environment pay for it."""
+    turns: Sequence[OwnTurn] = ()
+    """Of the job's own updates, where its settings stay and others were found to make these faster."""
     looks_samples: int | None = None
     """Samples between two evaluations of a run that is compared; None: an epoch."""
     paces: Mapping[int, float] = field(default_factory=dict)

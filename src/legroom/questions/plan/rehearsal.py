@@ -62,11 +62,20 @@ def _request(
 ) -> Train:
     chosen, target = found.chosen, question.target
     assert target is not None
-    settings = {**settings_of_run(question, found, length), "seed": seed, **changes_at(question, chosen)}
+    changes = changes_at(question, chosen)
+    settings = {**settings_of_run(question, found, length), "seed": seed, **changes.settings}
     every = None if question.looks_samples is None else max(1, round(question.looks_samples / chosen.size))
     aim = (target["name"], target["value"])
     several = asdict(Several(num_local=chosen.num_devices)) if chosen.num_devices > 1 else {}
-    return Train(device=device, settings=settings, num_steps=length, target=aim, evaluate_steps=every, several=several)
+    return Train(
+        device=device,
+        settings=settings,
+        variables=changes.variables,
+        num_steps=length,
+        target=aim,
+        evaluate_steps=every,
+        several=several,
+    )
 
 
 def _own_turn(

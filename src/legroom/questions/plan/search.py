@@ -9,32 +9,24 @@ from legroom.questions.devices.ask import devices
 from legroom.questions.devices.ask import foresee as foresee_devices
 from legroom.questions.loading.ask import foresee as foresee_loading
 from legroom.questions.loading.ask import loading
-from legroom.questions.plan.asking import SHARES, Search
+from legroom.questions.plan.ask_faster import ask_faster
+from legroom.questions.plan.asking import Search
 from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.choice import choose, ways
 from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import pace_of
-from legroom.questions.plan.forecast import BLINK, Forecast, forecast_of
-from legroom.questions.plan.found import rehearsal_words
+from legroom.questions.plan.forecast import BLINK, forecast_of
 from legroom.questions.plan.records import PlanQuestion
-from legroom.questions.plan.rehearsal import rehearse
-from legroom.questions.plan.seeking import LONG, seek_again, seek_first, whole_run_seconds
+from legroom.questions.plan.seeking import seek_again, seek_first
+from legroom.questions.plan.trying import try_out, try_own
 from legroom.questions.plan.way import way_of_run
 from legroom.questions.speed.ask import speed
-from legroom.questions.variants.ask import LEAST_SECONDS as LEAST_VARIANTS_SECONDS
-from legroom.questions.variants.ask import variants
-from legroom.session import Session
 from legroom.units import format_seconds
 
 LITTLE = 0.03
 """Of a step: loading that takes no more is not worth asking about."""
-TRIED_SHARE, TRIED_OWN_SHARE, MOST_TRIED = 0.2, 0.1, 2
-"""Of the budget, that trying a choice out may take; of the job's own run, where that is long; and how many choices."""
 MEASURED_FOR_LINK = 2
 """Devices that are run together where more than are here are asked for: two tell the link."""
-VARIANTS_SHARE, VARIANTS_RUN_SHARE = 0.2, 0.5
-"""Of the budget, and of the plan's run, that asking for variants of the step may take."""
-UNASKED = "Whether bf16, channels-last, a fused optimizer or torch.compile pay was not asked"
 
 
 def ask_others(search: Search, most: int | None) -> Candidate | None:
@@ -53,9 +45,10 @@ def ask_others(search: Search, most: int | None) -> Candidate | None:
     best = choose(search.question, most)
     size = best.batch_size if best else None
     _ask_loading(search, size or _likely(search, most), most)
-    _ask_variants(search, _likely(search, most))
-    _try_out(search)
-    _ask_variants(search, _likely(search, most), tried=True)
+    ask_faster(search, _likely(search, most))
+    try_out(search)
+    ask_faster(search, _likely(search, most), tried=True)
+    try_own(search)
     return choose(search.question, most)
 
 
@@ -106,74 +99,6 @@ def _miss_numbers(search: Search, most: int | None) -> None:
             f"{' and '.join(untold)} devices were asked for, and nothing tells what they take at batches that suit the "
             "target; the plan is without them. Name fewer with --devices"
         )
-
-
-def _try_out(search: Search) -> None:
-    """What was chosen on fresh seeds; where that is not what it promised, the next best."""
-    started = search.run.clock()
-    search.run.progress("rehearsal: the plan's own run on fresh seeds", SHARES["rehearsal"][0])
-    with search.session() as session:
-        session.describe(search.run.seed)
-        for _ in range(MOST_TRIED):
-            found = forecast_of(search.question, untried=True)
-            is_here = found is not None and found.chosen.num_devices <= search.question.num_devices_here
-            if found is None or not (is_here and found.is_worth_trying) or not _rehearse(search, session, found):
-                break
-            tried = forecast_of(search.question)
-            if tried is not None and tried.is_better:
-                break
-        if session.records.seconds():
-            search.note("rehearsal", search.run.clock() - started, rehearsal_words(search.question.rehearsals))
-
-
-def _rehearse(search: Search, session: Session, found: Forecast) -> bool:
-    """Runs of one choice, as many as a share of the budget and of a long run of the job's own allow; whether any was
-    made."""
-    question, whole = search.question, whole_run_seconds(search.question)
-    wanted = TRIED_SHARE * search.budget if whole <= LONG else min(TRIED_SHARE * search.budget, TRIED_OWN_SHARE * whole)
-    limit = min(wanted, search.left())
-    try:
-        runs = rehearse(session, question, found, search.about.device, search.run.seed, limit)
-    except JobError as error:
-        if question.variants and question.variants.chosen:
-            search.miss(f"Variants of the step were left out: a run with them failed. {error}")
-            search.learn(variants=None)
-        elif found.chosen.num_devices > 1:
-            search.miss(f"The plan is for one device: a run on several failed. {error}")
-            search.learn(numbers=(1,))
-        else:
-            raise
-        return False
-    if not runs and limit < wanted:
-        search.miss(f"The plan was not tried out on fresh seeds: the budget left {search.told()}. Raise --budget")
-    search.learn(rehearsals=[*question.rehearsals, *runs])
-    return bool(runs)
-
-
-def _ask_variants(search: Search, likely: int, *, tried: bool = False) -> None:
-    """Whether bf16 and the like pay for what will be run: as chosen, or by the job's own settings where they stay.
-
-    tried: what was chosen was tried out by now; where it stays, so does what was found.
-    """
-    found = forecast_of(search.question)
-    is_chosen = found is not None and (found.is_better or (found.is_worth_trying and not tried))
-    if tried and is_chosen:
-        return
-    search.learn(variants=None)
-    way = way_of_run(search.question, found if is_chosen else None, likely)
-    if way is None or way.settings.get("num_devices", 1) != 1:
-        return
-    known = search.known.variants(way.settings["batch_size"])
-    limit = round(min(VARIANTS_SHARE * search.budget, VARIANTS_RUN_SHARE * way.seconds))
-    if known is not None:
-        search.learn(variants=known)
-    elif limit >= LEAST_VARIANTS_SECONDS and search.left() < limit:
-        if not any(sentence.startswith(UNASKED) for sentence in search.question.missing):
-            search.miss(f"{UNASKED}: the budget left {search.told()}, not {limit} s. Raise --budget")
-    elif limit >= LEAST_VARIANTS_SECONDS:
-        settings = {name: value for name, value in way.settings.items() if name not in ("precision", "seed")}
-        words = {"settings": settings, "num_steps": way.num_steps, "budget": float(limit)}
-        search.learn(variants=search.ask("variants", variants, **words))
 
 
 def _ask_loading(search: Search, size: int, most: int | None) -> None:

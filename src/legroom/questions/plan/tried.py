@@ -84,8 +84,20 @@ def surely(plan: Sequence[float], own: Sequence[float], paces: Sequence[float]) 
     (1.18, 1.52)
     """
     squares = _variance(plan) / len(plan) + (_variance(own) / len(own) if own else 0.0)
-    squares += _variance(paces, USUAL_PACE) / len(paces) if paces else USUAL_PACE**2
-    return math.exp(SURE * math.sqrt(squares))
+    return math.exp(SURE * math.sqrt(squares + _pace_squares(paces)))
+
+
+def surely_in_turns(paces: Sequence[float]) -> float:
+    """By which factor the middle of such paces must lie below 1 for updates to be faster in 19 cases of 20.
+
+    >>> round(surely_in_turns([0.8, 0.8, 0.8]), 2), round(surely_in_turns([0.7, 1.0, 0.9]), 2)
+    (1.06, 1.15)
+    """
+    return math.exp(SURE * math.sqrt(_pace_squares(paces)))
+
+
+def _pace_squares(paces: Sequence[float]) -> float:
+    return _variance(paces, USUAL_PACE) / len(paces) if paces else USUAL_PACE**2
 
 
 def turns_of(runs: Sequence[Rehearsal]) -> list[float]:

@@ -1,0 +1,141 @@
+"""Tries out what a plan is about to recommend: the choice on fresh seeds, or changes beside settings that stay."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from legroom.errors import JobError
+from legroom.questions.base import START_SECONDS
+from legroom.questions.plan.asking import SHARES, Search
+from legroom.questions.plan.evidence import step_seconds
+from legroom.questions.plan.factors import pace_of
+from legroom.questions.plan.faster import Changes
+from legroom.questions.plan.forecast import Forecast, baseline_of, forecast_of
+from legroom.questions.plan.found import rehearsal_words, turn_words
+from legroom.questions.plan.kept import changes_of_own
+from legroom.questions.plan.records import OwnTurn
+from legroom.questions.plan.rehearsal import LEAST_TURN, TURN_SECONDS, rehearse
+from legroom.questions.plan.seeking import LONG, whole_run_seconds
+from legroom.session import Session
+from legroom.training.records import Train
+
+TRIED_SHARE, TRIED_OWN_SHARE, MOST_TRIED = 0.2, 0.1, 2
+"""Of the budget, that trying a choice out may take; of the job's own run, where that is long; and how many choices."""
+NUM_TURNS, FIRST_TURN_SEED = 3, 150
+"""Of the job's own updates without changes and with them; and the first seed of these, which no other run has."""
+
+
+def try_out(search: Search) -> None:
+    """What was chosen on fresh seeds; where that is not what it promised, the next best."""
+    started = search.run.clock()
+    search.run.progress("rehearsal: the plan's own run on fresh seeds", SHARES["rehearsal"][0])
+    with search.session() as session:
+        session.describe(search.run.seed)
+        for _ in range(MOST_TRIED):
+            found = forecast_of(search.question, untried=True)
+            is_here = found is not None and found.chosen.num_devices <= search.question.num_devices_here
+            if found is None or not (is_here and found.is_worth_trying) or not _rehearse(search, session, found):
+                break
+            tried = forecast_of(search.question)
+            if tried is not None and tried.is_better:
+                break
+        if session.records.seconds():
+            search.note("rehearsal", search.run.clock() - started, rehearsal_words(search.question.rehearsals))
+
+
+def _rehearse(search: Search, session: Session, found: Forecast) -> bool:
+    """Runs of one choice, as many as a share of the budget and of a long run of the job's own allow; whether any was
+    made."""
+    question, wanted = search.question, _wanted_seconds(search)
+    limit = min(wanted, search.left())
+    try:
+        runs = rehearse(session, question, found, search.about.device, search.run.seed, limit)
+    except JobError as error:
+        if _has_faster(search):
+            search.miss(f"What made steps faster was left out: a run with it failed. {error}")
+            search.learn(variants=None, environment=None)
+        elif found.chosen.num_devices > 1:
+            search.miss(f"The plan is for one device: a run on several failed. {error}")
+            search.learn(numbers=(1,))
+        else:
+            raise
+        return False
+    if not runs and limit < wanted:
+        search.miss(f"The plan was not tried out on fresh seeds: the budget left {search.told()}. Raise --budget")
+    search.learn(rehearsals=[*question.rehearsals, *runs])
+    return bool(runs)
+
+
+def _has_faster(search: Search) -> bool:
+    quick, variables = search.question.variants, search.question.environment
+    return bool((quick and quick.chosen) or (variables and variables.variables))
+
+
+def _wanted_seconds(search: Search) -> float:
+    """What trying out may take: less where the job's own run is long, so that the plan costs a share of it."""
+    whole, wanted = whole_run_seconds(search.question), TRIED_SHARE * search.budget
+    return wanted if whole <= LONG else min(wanted, TRIED_OWN_SHARE * whole)
+
+
+def try_own(search: Search) -> None:
+    """What was found to make the job's own updates faster, in turn with these, where its settings stay."""
+    found, changes = forecast_of(search.question), changes_of_own(search.question)
+    is_open = search.question.is_judged and not (found is not None and found.is_better)
+    if not is_open or not changes or changes.settings.get("compile"):
+        return
+    seconds = _turn_seconds(search)
+    if search.left() < 2 * NUM_TURNS * (seconds + START_SECONDS):
+        search.miss(
+            f"Changes that should make the job's own updates faster were left out, since they could not be tried out: "
+            f"the budget left {search.told()}. Raise --budget"
+        )
+        return
+    started = search.run.clock()
+    search.run.progress("turns: the job's own updates, and the same made faster", SHARES["rehearsal"][1])
+    with search.session() as session:
+        session.describe(search.run.seed)
+        try:
+            turns = [_turn(search, session, changes, place, seconds) for place in range(NUM_TURNS)]
+        except JobError as error:
+            search.miss(f"Changes that should make the job's own updates faster were left out: they failed. {error}")
+            return
+        search.learn(turns=[turn for turn in turns if turn is not None])
+        if session.records.seconds():
+            search.note("turns", search.run.clock() - started, turn_words(search.question.turns))
+
+
+def _turn_seconds(search: Search) -> float:
+    """Of each turn: no more than a share of the run that is to be made faster."""
+    own = baseline_of(search.question).candidate
+    return min(TURN_SECONDS, TRIED_OWN_SHARE * _wanted_seconds(search), own.seconds if own else TURN_SECONDS)
+
+
+def _turn(search: Search, session: Session, changes: Changes, place: int, seconds: float) -> OwnTurn | None:
+    """One without the changes and one with them, of the same updates; None where either was too short to be timed."""
+    question, pace, own = search.question, pace_of(search.question), baseline_of(search.question).candidate
+    assert pace is not None
+    step = own.step_seconds if own else pace.step(int(question.baseline["batch_size"]), 0)
+    num_steps = max(LEAST_TURN, round(seconds / step))
+
+    def run(settings: Mapping[str, Any], variables: Mapping[str, str]) -> float | None:
+        words = {**question.baseline, **settings, "seed": search.run.seed + FIRST_TURN_SEED + place}
+        return step_seconds(
+            session.ask(
+                Train(
+                    device=search.about.device,
+                    settings=words,
+                    variables=variables,
+                    num_steps=num_steps,
+                    evaluate_steps=num_steps,
+                )
+            )
+        )
+
+    without, with_changes = run({}, {}), run(changes.settings, changes.variables)
+    if without is None or with_changes is None:
+        return None
+    return OwnTurn(
+        own_step_seconds=without,
+        step_seconds=with_changes,
+        settings=dict(changes.settings),
+        variables=dict(changes.variables),
+    )

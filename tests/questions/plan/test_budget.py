@@ -98,3 +98,21 @@ def test_a_batch_that_was_not_timed_is_not_said_not_to_fit(planted, tmp_path):
     answer, _ = ask(planted, tmp_path, 20.0, machine=slow, target="same")
     assert (answer.batch_size, answer.accumulation_steps) == (planted.OWN.batch_size, 1)
     assert not any("do not fit" in item.because for item in answer.recommendations)
+
+
+@pytest.mark.parametrize("num_epochs", [32, 49, 97, 140, 218])
+def test_a_plan_of_a_long_job_costs_half_a_run_at_most_unless_a_budget_is_named(planted, tmp_path, num_epochs):
+    """Their own runs take 132, 202, 400, 577 and 898 s."""
+    own, machine = replace(planted.OWN, num_epochs=num_epochs), planted.plant()
+    machine.memory.baseline = own
+    whole = num_epochs * (planted.NUM_SAMPLES // own.batch_size) * planted.step_seconds(own.batch_size)
+    answer, seconds = ask(planted, tmp_path, None, machine=machine, target="same")
+    assert seconds == pytest.approx(sum(answer.spent.values()), abs=1.0)
+    assert seconds <= min(300.0, 0.5 * whole) + LATE
+    assert any("the plan was given half of that" in note for note in answer.notes) == (whole < 600)
+    named, _ = ask(planted, tmp_path / "named", 300.0, target="same")
+    assert not any("the plan was given half of that" in note for note in named.notes)
+
+
+def test_a_plan_of_a_short_job_has_five_minutes_unless_a_budget_is_named(planted, tmp_path):
+    assert not any("was given half" in note for note in ask(planted, tmp_path, None, target="same")[0].notes)

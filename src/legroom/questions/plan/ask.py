@@ -68,7 +68,7 @@ def plan(
     device: str = "auto",
     goal: str = "fastest",
     target: str = "same",
-    budget: float = 300.0,
+    budget: float | None = None,
     price: float | None = None,
     devices: str = "1",
     link: str | None = None,
@@ -85,7 +85,8 @@ def plan(
 
     goal: "fastest", "cheapest" (needs no price on one device), or "frugal": the least energy.
     target: "score=0.97", "loss=1.5", or "same" for what the job's own settings reach.
-    budget: seconds that the plan may take; what it left no time for is told. price: of the device's hour.
+    budget: seconds that the plan may take; what it left no time for is told. Where absent five minutes, or half of a run by
+    the job's own settings where that takes two to ten minutes. price: of the device's hour.
     batch_size: leaves the rest to be found.
     devices: how many may be taken, as "4", "1,2,4" or "all" that are here; more than those are forecast.
     link: between devices that are not here, as of `devices`.
@@ -128,13 +129,14 @@ def plan(
     search = Search(job, options, run, about, question, budget, link, begun)
     if model_sizes is None:
         return _ask_all(search, place)
-    return _ask_sizes(search, place, _read_sizes(model_sizes, goal, budget, place), words)
+    return _ask_sizes(search, place, _read_sizes(model_sizes, goal, search.budget, place), words)
 
 
 def _ask_sizes(search: Search, place: Target, sizes: Sizes, words: Mapping[str, Any]) -> PlanAnswer:
     """A plan for the job's own size and one for each other, in equal parts of the budget; `words` are those of all."""
     run, folder, until = search.run, search.about.folder, search.started + search.budget
     search.run, search.budget = sizes.part_of(run, 0), search.budget / sizes.num_plans
+    search.is_budget_named = True  # a part of all
     sizes.count(search)
 
     def ask_at(number: int, size: str, target: str, seconds: float) -> PlanAnswer:
@@ -226,12 +228,13 @@ def _read_sizes(text: str, goal: str, budget: float, place: Target) -> Sizes:
 
 
 def _check_words(
-    goal: str, target: str, budget: float, price: float | None, batch_size: int | None, precision: str | None
+    goal: str, target: str, budget: float | None, price: float | None, batch_size: int | None, precision: str | None
 ) -> None:
     check_word("goal", goal, GOALS)
     if target != "same":
         read_target(target, "same")
-    check_budget(budget, LEAST_SECONDS)
+    if budget is not None:
+        check_budget(budget, LEAST_SECONDS)
     if price is not None and not 0 <= price < math.inf:
         raise UsageError(f"--price is {price:g}; it must be at least 0, as 2.5/h")
     check_counts({"--batch-size": batch_size})

@@ -27,6 +27,9 @@ SHARES = {
     "rehearsal": (0.83, 0.87),
 }
 """Of the progress bar."""
+MOST_SECONDS, OWN_RUN_SHARE, LONG = 300.0, 0.5, 120.0
+"""Of a plan whose budget nobody named: so many seconds, and that share of a run by the job's own settings, where that is
+longer than so many seconds."""
 PROOF_SECONDS, PROOF_SHARE = 10.0, 0.15
 """Of the budget, that are kept for the proof of memory: so many seconds, or that share where that is less."""
 
@@ -41,12 +44,13 @@ class Search:
         run: Run,
         about: Circumstances,
         question: PlanQuestion,
-        budget: float,
+        budget: float | None,
         link: str | None = None,
         started: float | None = None,
     ) -> None:
         self.job, self.address, self.run, self.about = job, address_of(job, options), run, about
-        self.question, self.budget, self.link = question, budget, link
+        self.question, self.link = question, link
+        self.budget, self.is_budget_named = MOST_SECONDS if budget is None else budget, budget is not None
         self.started = run.clock() if started is None else started
         self.known: KnownAnswers = find_known(about)
         self.words: dict[str, Any] = {"options": options, "device": about.device, "precision": about.precision}
@@ -68,6 +72,15 @@ class Search:
         """Seconds of the budget that the next question may take, those of a proof of memory kept back."""
         kept_back = min(PROOF_SECONDS, PROOF_SHARE * self.budget)
         return self.budget - (self.run.clock() - self.started) - kept_back
+
+    def bound_by(self, whole: float) -> None:
+        """A plan of a long job costs no more than a share of that job's own run, unless somebody named a budget."""
+        most = OWN_RUN_SHARE * whole
+        if not self.is_budget_named and whole > LONG and most < self.budget:
+            self.budget = most
+            told = f"A run by the job's own settings takes about {format_seconds(whole)}"
+            note = f"{told}: the plan was given half of that, {format_seconds(most)}. --budget names another"
+            self.learn(notes=[*self.question.notes, note])
 
     def affords(self, foresee: Callable[..., Foreseen], **words: Any) -> bool:
         """Whether what is left is enough for a question at its quickest."""

@@ -14,7 +14,13 @@ def words(
         str,
         typer.Option(metavar="NAME=VALUE", help="score=0.97, loss=1.5, or same: what the job's own settings reach."),
     ] = "same",
-    budget: Annotated[str, typer.Option(metavar="TIME", help="Time the plan may take, such as 5min.")] = "5min",
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time the plan may take, such as 10min. (default: 5min; half a run of a job that takes 2 to 10 min)",
+        ),
+    ] = None,
     price: Annotated[
         str | None, typer.Option(metavar="PRICE", help="Of the device's hour, such as 2.5/h: tells what the run costs.")
     ] = None,
@@ -45,9 +51,10 @@ def words(
     precision: options.Precision = None,
 ) -> dict[str, Any]:
     """What should I run? Finds batch, rate, schedule, length and workers, tells the time to the target."""
-    named = {"goal": goal, "target": target, "budget": parse_seconds(budget), "batch_size": batch_size}
+    named = {"goal": goal, "target": target, "budget": None if budget is None else parse_seconds(budget)}
     return {
         **named,
+        "batch_size": batch_size,
         "price": None if price is None else parse_price(price),
         "devices": devices,
         "link": link,

@@ -17,7 +17,7 @@ from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.forecast import BLINK, forecast_of
 from legroom.questions.plan.records import PlanQuestion
-from legroom.questions.plan.seeking import seek_again, seek_first
+from legroom.questions.plan.seeking import seek_again, seek_first, whole_run_seconds
 from legroom.questions.plan.trying import try_out, try_own
 from legroom.questions.plan.way import way_of_run
 from legroom.questions.speed.ask import speed
@@ -37,6 +37,7 @@ def ask_others(search: Search, most: int | None) -> Candidate | None:
     with search.session() as session:
         description = session.describe(search.run.seed)
     search.learn_job(description)
+    search.bound_by(whole_run_seconds(search.question))
     is_sought = seek_first(search, description, most)
     _ask_devices(search, most)
     if is_sought:

@@ -5,7 +5,7 @@ from typing import Any
 
 from legroom.errors import NothingMeasured
 from legroom.questions.base import START_SECONDS
-from legroom.questions.plan.asking import SHARES, Search
+from legroom.questions.plan.asking import LONG, SHARES, Search
 from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.choice import choose, first_batch
 from legroom.questions.plan.evidence import Target, current_entries, own_runs, paces
@@ -30,8 +30,6 @@ OWN_SHARE = 0.25
 """Of what seeking a rate may take, for a run by the job's own settings to a target that was named."""
 NUM_EVALUATIONS = 50
 LEAST_RATE_SECONDS = 5.0
-LONG = 120.0
-"""Seconds of a run by the job's own settings, above which a plan may cost no more than a part of it."""
 
 
 def seek_first(search: Search, description: JobDescription, most: int | None) -> bool:

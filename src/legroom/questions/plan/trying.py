@@ -5,7 +5,7 @@ from typing import Any
 
 from legroom.errors import JobError
 from legroom.questions.base import START_SECONDS
-from legroom.questions.plan.asking import SHARES, Search
+from legroom.questions.plan.asking import LONG, SHARES, Search
 from legroom.questions.plan.evidence import step_seconds
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.faster import Changes
@@ -14,7 +14,7 @@ from legroom.questions.plan.found import rehearsal_words, turn_words
 from legroom.questions.plan.kept import changes_of_own
 from legroom.questions.plan.records import OwnTurn
 from legroom.questions.plan.rehearsal import LEAST_TURN, TURN_SECONDS, rehearse
-from legroom.questions.plan.seeking import LONG, whole_run_seconds
+from legroom.questions.plan.seeking import whole_run_seconds
 from legroom.session import Session
 from legroom.training.records import Train
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from legroom import api
 from legroom.errors import UsageError
 from legroom.job import Settings
 from legroom.laws import time_to_target as law
@@ -16,6 +17,8 @@ from legroom.questions.plan.view import print_plan, section, summary
 from legroom.questions.plan.what_if import what_if_of
 from legroom.questions.rate.records import GrowTrunk, RampRate
 from legroom.session import advise_again
+from legroom.testing import plant_host
+from legroom.training.records import Train
 
 
 def seconds_needed(planted, size):
@@ -206,3 +209,24 @@ def test_what_each_question_found_is_told_at_once_and_beside_its_seconds(planted
 
 def _last_rate(answer):
     return "rate again" if "rate again" in answer.found else "rate"
+
+
+def test_a_fresh_plan_runs_the_jobs_own_settings_and_seeks_the_rate_anew(planted, tmp_path):
+    planted.ask(tmp_path, planted.plant())
+    machine = planted.plant()
+    planted.ask(tmp_path, machine, fresh=True)
+    assert [request for request in machine.asked if isinstance(request, GrowTrunk)]
+    own = [one for one in machine.asked if isinstance(one, Train) and one.target and one.num_steps is None]
+    assert own
+
+
+@pytest.mark.parametrize(
+    "words", [{"method": "greedy", "batch_sizes": (96,)}, {"fraction": 0.2}], ids=["another method", "a part of the data"]
+)
+def test_a_rate_that_was_sought_otherwise_is_not_taken_for_the_plans_own(planted, tmp_path, words):
+    machine = planted.plant()
+    run = api.Run(out=tmp_path, engine=machine, host=plant_host(), clock=machine.clock)
+    found = api.rate("digits", device="cpu", target="loss=0.12", budget=300.0, run=run, **words)
+    assert found.reached
+    planted.ask(tmp_path, again := planted.plant())
+    assert [request for request in again.asked if isinstance(request, GrowTrunk) and request.fraction == 1]

@@ -18,6 +18,7 @@ from legroom.questions.plan.view import print_plan
 from legroom.questions.speed.records import TimeSteps
 from legroom.reports.page import gather_page
 from legroom.reports.saved_answers import save_answer
+from legroom.requests import JobDescription
 from legroom.testing import FakeLoaders, FakeMachine, FakeSteps, plant_host
 from legroom.training.records import Train
 
@@ -336,3 +337,38 @@ def test_variables_that_paid_reach_the_run_through_the_plan_alone(tmp_path):
     without, with_plan = (request.environment for request in machine.asked if isinstance(request, Train))
     assert without == {}
     assert with_plan == {"OMP_WAIT_POLICY": "passive"}
+
+
+def with_torch(machine, version):
+    """The machine with another torch."""
+    whole = machine.answer
+
+    def answer(request):
+        found = whole(request)
+        return replace(found, torch_version=version) if isinstance(found, JobDescription) else found
+
+    machine.answer = answer
+    return machine
+
+
+def test_answers_made_with_another_torch_are_told_and_left_alone(tmp_path, asked):
+    machine, _, _ = asked
+    same = ask_plan(tmp_path, with_torch(machine, "planted"))
+    other = ask_plan(tmp_path, with_torch(machine, "another"))
+    assert "speed" not in same.spent
+    assert {"speed", "loading"} <= set(other.spent)
+    assert any("speed" in note and "another machine, torch or legroom" in note for note in other.notes)
+
+
+def test_answers_made_by_another_legroom_are_left_alone(tmp_path, asked, monkeypatch):
+    machine, _, _ = asked
+    monkeypatch.setattr("legroom.__version__", "99.0")
+    assert {"speed", "loading"} <= set(ask_plan(tmp_path, machine).spent)
+
+
+def test_a_fresh_plan_leaves_the_answers_in_the_folder_alone(tmp_path, asked):
+    machine, _, _ = asked
+    assert "speed" not in ask_plan(tmp_path, machine).spent
+    assert {"speed", "loading"} <= set(ask_plan(tmp_path, machine, fresh=True).spent)
+    with pytest.raises(UsageError, match="--fresh asks all anew, and --resume"):
+        api.plan("digits", device="cpu", fresh=True, run=api.Run(out=tmp_path, engine=machine, resume=True))

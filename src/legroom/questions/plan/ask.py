@@ -79,6 +79,7 @@ def plan(
     card: str | None = None,
     precision: str | None = None,
     code: str | None = None,
+    fresh: bool = False,
     run: Run | None = None,
 ) -> PlanAnswer:
     """What should I run? Asks speed, rate, loading and memory as far as they can change it, and writes plan.toml.
@@ -93,11 +94,14 @@ def plan(
     offers: cards with the price of their hour, as "h100=2.9/h,l4=0.7/h": what the plan's run would take on them.
     model_sizes: as "width=32,64,128": models that the job's `resize` makes are planned for the same target too.
     code: prints the plan as lines for "pytorch", "lightning", "transformers" or "accelerate"; the answer has all.
+    fresh: asks all anew, and leaves the answers in the folder alone.
     """
     words = dict(locals())
     run = run or Run()
     begun, address = run.clock(), address_of(job, options)
     _check_words(goal, target, budget, price, batch_size, precision)
+    if fresh and run.resume:
+        raise UsageError("--fresh asks all anew, and --resume uses what was measured before. Leave one of them out")
     if code is not None:
         check_word("library", code, NAMES)
     if offers is not None:
@@ -113,6 +117,7 @@ def plan(
         device=place.device,
         precision=precision,
         target=target,
+        fresh=fresh,
     )
     question = PlanQuestion(
         path=str(about.folder / "plan.toml"),
@@ -156,6 +161,8 @@ def _ask_all(
     search: Search, place: Target, ask_sizes: Callable[[PlanAnswer], list[SizedPlan]] | None = None
 ) -> PlanAnswer:
     """Other questions where they can be asked, memory in a session of the plan's own, and what comes of both."""
+    if place.is_here:
+        search.look_up()
     proved = _prove(search, place) if place.is_named and place.is_here else None
     way = ask_others(search, limit_of(proved) if proved else None) if place.is_here else None
     run, started = search.run, search.run.clock()

@@ -8,7 +8,7 @@ from legroom.job_address import AnyJob, address_of
 from legroom.plan_use import samples_between_looks
 from legroom.questions.base import Answer, Foreseen
 from legroom.questions.plan.found import found_words
-from legroom.questions.plan.known import Circumstances, KnownAnswers, find_known
+from legroom.questions.plan.known import Circumstances, KnownAnswers, find_known, has_answers
 from legroom.questions.plan.records import PlanQuestion
 from legroom.requests import JobDescription
 from legroom.session import Run, Session, open_session
@@ -52,8 +52,18 @@ class Search:
         self.question, self.link = question, link
         self.budget, self.is_budget_named = MOST_SECONDS if budget is None else budget, budget is not None
         self.started = run.clock() if started is None else started
-        self.known: KnownAnswers = find_known(about)
+        self.known = KnownAnswers()
         self.words: dict[str, Any] = {"options": options, "device": about.device, "precision": about.precision}
+
+    def look_up(self) -> None:
+        """What lies in the folder and still holds: of this job, machine, torch and legroom."""
+        if self.about.fresh or not has_answers(self.about.folder):
+            return
+        with self.session() as session:
+            version = session.describe(self.run.seed).torch_version
+        self.about = replace(self.about, torch_version=version)
+        self.known = find_known(self.about)
+        self.learn(notes=[*self.question.notes, *self.known.notes])
 
     def ask(self, name: str, function: Callable[..., Found], **words: Any) -> Found:
         """One question, its time noted and its progress told as a part of the whole."""

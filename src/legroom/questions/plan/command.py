@@ -42,6 +42,7 @@ def words(
     batch_size: Annotated[
         int | None, typer.Option(help="Samples of a pass; the rest is found for it. (default: found too)")
     ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask all anew; leave the answers in the folder alone.")] = False,
     code: Annotated[
         str | None,
         typer.Option(metavar="LIBRARY", help="Print it as code: pytorch, lightning, transformers, accelerate."),
@@ -61,6 +62,7 @@ def words(
         "offers": offers,
         "model_sizes": model_sizes,
         "code": code,
+        "fresh": fresh,
         "memory": memory,
         "card": card,
         "precision": precision,

@@ -18,11 +18,27 @@ FEWEST_PACED = 100
 Target = tuple[Literal["loss", "score"], float]
 
 
-def current_entries(path: Any, now: RunStarted) -> list[Entry]:
-    """All entries in the logbook of the same file of the job on the same machine, whoever asked for them."""
+def current_entries(path: Any, now: RunStarted, torch_version: str, *, fresh: bool = False) -> list[Entry]:
+    """All entries in the logbook of the same file of the job on the same machine, with the same torch and legroom,
+    whoever asked for them; fresh: those of this plan alone."""
     heads, entries, _ = read_lines(path)
-    same = {head.run for head in heads if (head.digest, head.machine) == (now.digest, now.machine)}
+    versions, current = torch_versions(heads, entries), (now.digest, now.machine, now.legroom_version)
+    same = {
+        head.run
+        for head in heads
+        if (head.digest, head.machine, head.legroom_version) == current
+        if versions.get(head.run, torch_version) == torch_version
+        if head.together == now.together or not fresh
+    }
     return [entry for entry in entries if entry.run in same]
+
+
+def torch_versions(heads: Sequence[RunStarted], entries: Sequence[Entry]) -> Mapping[str, str]:
+    """The torch that a run had, as far as it, or one that was asked together with it, described the job."""
+    said = {entry.run: entry.result.torch_version for entry in entries if isinstance(entry.result, JobDescription)}
+    together = {head.together: said[head.run] for head in heads if head.together and head.run in said}
+    found = {head.run: said.get(head.run) or together.get(head.together) for head in heads}
+    return {run: version for run, version in found.items() if version}
 
 
 def own_runs(entries: Sequence[Entry], description: JobDescription, device: str, target: Target | None) -> list[OwnRun]:

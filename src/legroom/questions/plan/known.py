@@ -1,6 +1,6 @@
 """Answers that lie in a job's folder and still hold, so that a plan need not ask again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from legroom.questions.devices.answer import DevicesAnswer
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.records import MemoryQuestion
+from legroom.questions.plan.evidence import torch_versions
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.speed.answer import SpeedAnswer
 from legroom.questions.variants.answer import VariantsAnswer
@@ -35,6 +36,10 @@ class Circumstances:
     precision: str | None
     """None: the job's own."""
     target: str = "same"
+    torch_version: str = ""
+    """Of the job's children now; empty: nobody looked, as nothing lay in the folder."""
+    fresh: bool = False
+    """Whether all is asked anew, whatever lies in the folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +76,9 @@ class KnownAnswers:
 
     @property
     def rates(self) -> list[RateAnswer]:
-        """One for each batch size that was asked for and reached the target."""
-        return [answer for answer in self.answers if isinstance(answer, RateAnswer) and answer.reached]
+        """One for each batch size that was asked for and reached the target, by the search that a plan makes itself."""
+        found = [answer for answer in self.answers if isinstance(answer, RateAnswer) and answer.reached]
+        return [answer for answer in found if answer.method == "auto" and answer.fraction == 1]
 
 
 def find_known(about: Circumstances) -> KnownAnswers:
@@ -86,16 +92,24 @@ def find_memory(about: Circumstances, question: MemoryQuestion) -> tuple[MemoryA
     return next((answer for answer in found.answers if isinstance(answer, MemoryAnswer)), None), found.notes
 
 
+def has_answers(folder: Path) -> bool:
+    """Whether any lie there."""
+    return bool(_read(folder))
+
+
 def _find(about: Circumstances, fits: Callable[[Answer], bool]) -> KnownAnswers:
-    heads, _, _ = read_lines(about.folder / FILE_NAME)
+    if about.fresh:
+        return KnownAnswers()
+    heads, entries, _ = read_lines(about.folder / FILE_NAME)
+    versions = torch_versions(heads, entries)
     alike = [saved for saved in _read(about.folder) if fits(saved.answer)]
-    current = [saved for saved in alike if _is_current(saved, heads, about)]
+    current = [saved for saved in alike if _is_current(saved, heads, versions, about)]
     outdated = sorted({saved.question for saved in alike} - {saved.question for saved in current})
     return KnownAnswers(
         answers=[saved.answer for saved in current],
         notes=[
-            f"The answer to {name} is from before the job's file changed, or of another machine, and was not used; "
-            f"it was asked again"
+            f"The answer to {name} is from before the job's file changed, or of another machine, torch or legroom, "
+            "and was not used; it was asked again"
             for name in outdated
         ],
     )
@@ -133,7 +147,7 @@ def _is_about(answer: Answer, about: Circumstances) -> bool:
 
 def _same_target(answer: RateAnswer, target: str) -> bool:
     if target == "same":
-        return str(answer.target["from"]) != "given"
+        return str(answer.target["from"]) in ("measured", "forecast")
     name, value = read_target(target, "same")
     return str(answer.target["name"]) == name and float(answer.target["value"]) == value
 
@@ -150,12 +164,19 @@ def _same_budget(answer: MemoryAnswer, question: MemoryQuestion) -> bool:
     return answer.peak_bytes <= question.budget_bytes
 
 
-def _is_current(saved: "SavedAnswer", heads: Sequence[RunStarted], about: Circumstances) -> bool:
-    """Whether the last run of that question before the answer was of the same file on the same machine."""
+def _is_current(
+    saved: "SavedAnswer", heads: Sequence[RunStarted], versions: Mapping[str, str], about: Circumstances
+) -> bool:
+    """Whether the last run of that question before the answer was of the same file on the same machine, with the same
+    torch and legroom."""
+    from legroom import __version__
     seconds = len("2026-01-01T00:00:00")  # heads are written without fractions
     asked = [
         head
         for head in heads
         if head.command == saved.question and head.started_at[:seconds] <= saved.answered_at[:seconds]
     ]
-    return bool(asked) and (asked[-1].digest, asked[-1].machine) == (about.digest, about.machine)
+    if not asked or about.torch_version not in ("", versions.get(asked[-1].run, about.torch_version)):
+        return False
+    last, now = asked[-1], (about.digest, about.machine, __version__)
+    return (last.digest, last.machine, last.legroom_version) == now

@@ -31,7 +31,6 @@ MEASURED_FOR_LINK = 2
 
 def ask_others(search: Search, most: int | None) -> Candidate | None:
     """All but memory, and the way that is to be run; None where nothing could be judged by a target."""
-    search.learn(notes=[*search.question.notes, *search.known.notes])
     found = search.known.speed or search.ask("speed", speed, quick=True)
     search.learn(speed=found)
     with search.session() as session:

@@ -173,15 +173,15 @@ def _read_training(search: Search, description: JobDescription) -> None:
     target: Target | None = (found["name"], found["value"]) if found else None
     with search.session() as session:
         session.describe(search.run.seed)
-        now = session.records.head
-        entries = current_entries(session.logbook.path, now)
+        now, version, fresh = session.records.head, description.torch_version, search.about.fresh
+        entries = current_entries(session.logbook.path, now, version, fresh=fresh)
         runs = own_runs(entries, description, search.about.device, target)
         if not runs and target is not None and search.left() < START_SECONDS + OWN_SHARE * rate_budget(search):
             told = "What the job's own settings take to the target was not measured: the budget left"
             search.miss(f"{told} {search.told()}. Raise --budget")
         elif not runs and target is not None:
             _run_own(search, session, target)
-            entries = current_entries(session.logbook.path, now) + session.records.entries
+            entries = current_entries(session.logbook.path, now, version, fresh=fresh) + session.records.entries
             runs = own_runs(entries, description, search.about.device, target)
     precision = search.about.precision or str(description.baseline["precision"])
     search.learn(runs=runs, paces=paces(entries, search.about.device, precision))

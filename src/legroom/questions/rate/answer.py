@@ -12,6 +12,8 @@ class RateAnswer(Answer):
 
     device: str
     method: str
+    fraction: float = 1.0
+    """Share of the training data that the search used."""
     batch_size: int
     learning_rate: float
     range: tuple[float, float]

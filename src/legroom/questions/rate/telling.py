@@ -42,6 +42,7 @@ def tell(
         recommendations=[recommended],
         device=question.device,
         method=question.method,
+        fraction=question.fraction,
         batch_size=question.update_size,
         learning_rate=recommended.value,
         range=recommended.range or (recommended.value, recommended.value),

@@ -49,6 +49,8 @@ class Run:
     """The machine in question; tests plant one."""
     clock: Clock = monotonic
     """By which budgets end; tests plant one."""
+    recalled: Callable[[Entry], None] = lambda entry: None
+    """Told what was measured before and is used again."""
     together: str = ""
     """Questions with the same word here use each other's records, resumed or not; empty: this one stands alone."""
 
@@ -67,9 +69,10 @@ class Session:
         progress: Progress = lambda message, share: None,
         host: Host | None = None,
         clock: Clock = monotonic,
+        recalled: Callable[[Entry], None] = lambda entry: None,
     ) -> None:
         self.address, self.engine, self.logbook = address, engine, logbook
-        self.progress, self._now = progress, clock
+        self.progress, self._now, self._tell_recalled = progress, clock, recalled
         self._recalled_seconds = 0.0
         self.host = host or read_host()
         self._shared: Child | None = None
@@ -111,6 +114,7 @@ class Session:
         known = self.logbook.recall(request)
         if len(self.records.entries) > num_before:  # of an earlier run, and asked for the first time in this one
             self._recalled_seconds += self.records.entries[-1].seconds
+            self._tell_recalled(self.records.entries[-1])
         return known if known is not None else self.measure(request)
 
     def measure(self, request: Request[Result]) -> Result:
@@ -201,6 +205,7 @@ def open_session(
         progress=run.progress,
         host=run.host,
         clock=run.clock,
+        recalled=run.recalled,
     )
 
 

@@ -220,13 +220,10 @@ def test_a_fresh_plan_runs_the_jobs_own_settings_and_seeks_the_rate_anew(planted
     assert own
 
 
-@pytest.mark.parametrize(
-    "words", [{"method": "greedy", "batch_sizes": (96,)}, {"fraction": 0.2}], ids=["another method", "a part of the data"]
-)
-def test_a_rate_that_was_sought_otherwise_is_not_taken_for_the_plans_own(planted, tmp_path, words):
+def test_a_rate_that_was_sought_on_a_part_of_the_data_is_not_taken_for_the_plans_own(planted, tmp_path):
     machine = planted.plant()
     run = api.Run(out=tmp_path, engine=machine, host=plant_host(), clock=machine.clock)
-    found = api.rate("digits", device="cpu", target="loss=0.12", budget=300.0, run=run, **words)
+    found = api.rate("digits", device="cpu", target="loss=0.12", budget=300.0, fraction=0.2, run=run)
     assert found.reached
     planted.ask(tmp_path, again := planted.plant())
     assert [request for request in again.asked if isinstance(request, GrowTrunk) and request.fraction == 1]

@@ -153,3 +153,13 @@ def test_a_dry_run_counts_every_size():
         for words in ({}, {"model_sizes": "width=32,64"})
     )
     assert three == pytest.approx([3 * seconds for seconds in alone])
+
+
+def test_the_cost_counts_the_plans_of_all_sizes_whichever_is_taken(planted, tmp_path, wide_is_sooner):
+    taken = ask(planted, tmp_path / "taken", wide_is_sooner)
+    own = BySize(own=plant(planted), width256=plant(planted, size="width=256", s_min=115))
+    kept = ask(planted, tmp_path / "kept", own, model_sizes="width=256")
+    assert (taken.model_size, kept.model_size) == ("width=256", "")
+    for answer, engine in ((taken, wide_is_sooner), (kept, own)):
+        assert answer.cost_seconds == pytest.approx(engine.clock(), rel=0.1)
+        assert "width=256" in answer.spent

@@ -6,8 +6,11 @@ from dataclasses import asdict
 
 import pytest
 
-SPENT = ("seconds", "spent")
-"""What a resumed plan paid is less; all else is the same."""
+from legroom.plan_file import read_plan
+from legroom.testing.machine import START_SECONDS
+
+SPENT = ("seconds", "spent", "found", "before", "cost_seconds")
+"""Processes are started again, and what lay in the folder is told as such; all else is the same."""
 
 
 class Killed(BaseException):
@@ -54,3 +57,25 @@ def test_a_plan_killed_ten_times_repeats_nothing_and_is_the_same(planted, tmp_pa
     expected, found = plan_of(whole), plan_of(answer)
     expected["plan_path"] = found["plan_path"]
     assert found == expected
+    assert answer.cost_seconds == pytest.approx(whole.cost_seconds, abs=11 * START_SECONDS)
+    assert read_plan(tmp_path / "killed" / "plan.toml").cost_seconds == answer.cost_seconds
+
+
+@pytest.mark.parametrize("place", [0.2, 0.5, 0.8])
+def test_a_plan_that_goes_on_has_no_more_than_its_budget_in_all(planted, tmp_path, place):
+    """Killed after a part of its measurements; they count as they did when they were made."""
+    whole = planted.plant()
+    first = planted.ask(tmp_path / "whole", whole, budget=90.0)
+    with pytest.raises(Killed):
+        planted.ask(tmp_path / "killed", deadly(planted.plant(), int(place * len(whole.asked))), budget=90.0)
+    answer = planted.ask(tmp_path / "killed", planted.plant(), resume=True, budget=90.0)
+    assert answer.cost_seconds == pytest.approx(first.cost_seconds, abs=2 * START_SECONDS)
+    assert answer.cost_seconds <= 90.0 + 2 * START_SECONDS
+
+
+def test_a_second_plan_in_the_folder_cost_what_the_first_did(planted, tmp_path):
+    first = planted.ask(tmp_path, planted.plant())
+    second = planted.ask(tmp_path, planted.plant())
+    assert "speed" not in second.spent
+    assert {"speed, before", "rate, before"} <= set(second.before)
+    assert second.cost_seconds == pytest.approx(first.cost_seconds, rel=0.2)

@@ -77,6 +77,8 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
         offers=offers,
         spent=dict(question.spent),
         found=dict(question.found),
+        before=dict(question.before),
+        cost_seconds=sum(question.spent.values()) + sum(question.before.values()),
         missing=[*question.missing, *unknown],
         code=code_of(asdict(settings), words["num_steps"], cooldown),
         shown_code=question.code,

@@ -51,6 +51,10 @@ class PlanAnswer(Answer):
     """Seconds that each question took."""
     found: dict[str, str] = field(default_factory=dict)
     """What each of them found, in a few words."""
+    before: dict[str, float] = field(default_factory=dict)
+    """Seconds that measuring took of what lay in the folder already, by questions too."""
+    cost_seconds: float = 0.0
+    """All that finding the plan took: `spent` and `before`."""
     missing: list[str] = field(default_factory=list)
     """What the plan leaves open, and what that would need."""
     offers: list[dict[str, Any]] = field(default_factory=list)

@@ -165,17 +165,16 @@ def _ask_all(
         search.look_up()
     proved = _prove(search, place) if place.is_named and place.is_here else None
     way = ask_others(search, limit_of(proved) if proved else None) if place.is_here else None
-    run, started = search.run, search.run.clock()
+    run, mark = search.run, search.mark()
     with open_memory_session("plan", search.address, run, place) as session:
         # Gradients that travel lie in buckets beside the model, on each GPU.
         asked = _memory_asked(search, session, place, way.num_devices if way and place.device == "cuda" else 1)
         session.progress("memory", 0.88)
-        is_late = place.is_here and run.clock() - search.started >= search.budget
+        is_late = place.is_here and search.clock() - search.started >= search.budget
         search.learn_job(session.records.description())
         _learn_memory(search, session, asked, way, proved, is_late=is_late)
-        if session.records.seconds():
-            assert search.question.memory is not None
-            search.note("memory", run.clock() - started, found_words(search.question.memory))
+        assert search.question.memory is not None
+        search.note("memory", mark, session.records.seconds(), found_words(search.question.memory))
         if search.question.offers and place.is_here and not is_late and card_of(run.host.name) is None:
             session.ask(MeasureDevice(device=place.device))  # to be held against the peaks of the cards
         if ask_sizes is not None:
@@ -266,6 +265,8 @@ def _prove(search: Search, place: Target) -> MemoryAnswer:
         question = _memory_asked(search, session, place)
         own = int(session.records.description().baseline["batch_size"])
         known, _ = find_memory(search.about, question)
+        if known is not None:
+            search.use("memory", [known])
         return known or ask_memory(session, replace(question, most=worth_proving(own, None).most))
 
 
@@ -291,6 +292,8 @@ def _learn_memory(
     known, notes = (proved, ()) if (proved and holds) or not asked.is_here else find_memory(search.about, asked)
     asked = replace(asked, most=max(way.batch_size, baseline.batch_size) if way else worth.most)
     search.learn(notes=[*question.notes, *notes])
+    if known is not None and known is not proved:
+        search.use("memory", [known])
     if known is None and is_late:
         search.learn(memory=seen_memory(session, asked, question))
         search.miss(MISSING)
@@ -316,5 +319,5 @@ def _plan_of(answer: PlanAnswer, options: Mapping[str, str]) -> Plan:
         target=answer.target,
         predicted_seconds=answer.predicted_seconds,
         predicted_range=answer.predicted_range,
-        cost_seconds=sum(answer.spent.values()) or None,
+        cost_seconds=answer.cost_seconds or None,
     )

@@ -43,9 +43,13 @@ def ask_faster(search: Search, likely: int, *, tried: bool = False) -> None:
 def _ask_variants(search: Search, way: Way, limit: int, kept_back: float) -> None:
     size = int(way.settings["batch_size"])
     last = search.question.variants
-    known = last if last is not None and last.batch_size == size else search.known.variants(size)
+    if last is not None and last.batch_size == size:
+        return
+    known = search.known.variants(size)
     search.learn(variants=known)
-    if known is None:
+    if known is not None:
+        search.use("variants", [known])
+    else:
         settings = {name: value for name, value in way.settings.items() if name not in ("precision", "seed")}
         words = {"settings": settings, "num_steps": way.num_steps, "budget": float(limit)}
         search.learn(variants=_ask(search, "variants", variants, limit, kept_back, words))

@@ -1,10 +1,11 @@
 """How a plan asks other questions: their time noted, their progress told, and all of them within one budget."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from legroom.job_address import AnyJob, address_of
+from legroom.logbook import FILE_NAME, Entry, read_lines
 from legroom.plan_use import samples_between_looks
 from legroom.questions.base import Answer, Foreseen
 from legroom.questions.plan.found import found_words
@@ -34,6 +35,15 @@ PROOF_SECONDS, PROOF_SHARE = 10.0, 0.15
 """Of the budget, that are kept for the proof of memory: so many seconds, or that share where that is less."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A moment of a plan."""
+
+    seconds: float
+    recalled_seconds: float
+    """Of these, what was not measured now."""
+
+
 class Search:
     """Asks one question after the other, and keeps what they said in the plan's own question."""
 
@@ -48,11 +58,16 @@ class Search:
         link: str | None = None,
         started: float | None = None,
     ) -> None:
-        self.job, self.address, self.run, self.about = job, address_of(job, options), run, about
+        self.job, self.address, self.about = job, address_of(job, options), about
+        self.run = replace(run, recalled=self._recall)
         self.question, self.link = question, link
         self.budget, self.is_budget_named = MOST_SECONDS if budget is None else budget, budget is not None
         self.started = run.clock() if started is None else started
         self.known = KnownAnswers()
+        self.recalled_seconds = 0.0
+        """What measurements took that a plan made before this one goes on."""
+        self._heads, self._entries, _ = read_lines(about.folder / FILE_NAME)
+        self._counted: set[str] = set()
         self.words: dict[str, Any] = {"options": options, "device": about.device, "precision": about.precision}
 
     def look_up(self) -> None:
@@ -72,16 +87,42 @@ class Search:
         def progress(what: str, share: float) -> None:
             self.run.progress(f"{name}: {what}", low + share * (high - low))
 
-        started = self.run.clock()
+        mark = self.mark()
         found = function(self.job, run=replace(self.run, progress=progress), **self.words, **words)
-        if found.seconds:
-            self.note(name, self.run.clock() - started, found_words(found))
+        self.note(name, mark, found.seconds, found_words(found))
         return found
+
+    def use(self, name: str, answers: Sequence[Answer]) -> None:
+        """Write down and tell what lay in the folder, and what measuring it took."""
+        asked = {head.run: head for head in self._heads if head.command == name}
+        entries = [entry for entry in self._entries if entry.run in asked]
+        for entry in entries:
+            if self.run.resume and asked[entry.run].together:  # a part of the plan that goes on
+                self._recall(entry)
+        key, found = f"{name}, before", "; ".join(map(found_words, answers))
+        before = {**self.question.before, key: sum(entry.seconds for entry in entries)}
+        self.learn(before=before, found={**self.question.found, key: found})
+        self.run.found(f"{name}, in the folder already: {found}")
+
+    def _recall(self, entry: Entry) -> None:
+        """Count what a plan that goes on had measured before, each measurement once."""
+        name = f"{entry.run} {entry.at} {entry.request!r}"
+        if name not in self._counted and any(head.run == entry.run for head in self._heads):
+            self._counted.add(name)
+            self.recalled_seconds += entry.seconds
+
+    def clock(self) -> float:
+        """Seconds by which the budget ends: what was recalled counts as it did when it was measured."""
+        return self.run.clock() + self.recalled_seconds
+
+    def mark(self) -> Mark:
+        """Now, for `note`."""
+        return Mark(seconds=self.clock(), recalled_seconds=self.recalled_seconds)
 
     def left(self) -> float:
         """Seconds of the budget that the next question may take, those of a proof of memory kept back."""
         kept_back = min(PROOF_SECONDS, PROOF_SHARE * self.budget)
-        return self.budget - (self.run.clock() - self.started) - kept_back
+        return self.budget - (self.clock() - self.started) - kept_back
 
     def bound_by(self, whole: float) -> None:
         """A plan of a long job costs no more than a share of that job's own run, unless somebody named a budget."""
@@ -98,8 +139,12 @@ class Search:
         foreseen = foresee(self.job, run=self.run, **given, **words)
         return self.left() >= sum(probe.seconds[0] for probe in foreseen.probes)
 
-    def note(self, name: str, seconds: float, found: str) -> None:
-        """Write down and tell what a question took, and what it found for that."""
+    def note(self, name: str, mark: Mark, measured: float, found: str) -> None:
+        """Write down and tell what a question took since the mark, and what it found for that; nothing where it neither
+        measured anything nor recalled what this plan measured before it went on."""
+        if not measured and self.recalled_seconds == mark.recalled_seconds:
+            return
+        seconds = self.clock() - mark.seconds
         spent = {**self.question.spent, name: self.question.spent.get(name, 0.0) + seconds}
         self.learn(spent=spent, found={**self.question.found, name: found})
         self.run.found(f"{name}, {format_seconds(seconds)}: {found}")

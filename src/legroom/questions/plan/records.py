@@ -146,6 +146,8 @@ class PlanQuestion:
     """Seconds that each question took."""
     found: Mapping[str, str] = field(default_factory=dict)
     """What each of them found, in a few words."""
+    before: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that measuring took of what lay in the folder already."""
     missing: Sequence[str] = ()
     """What could not be asked, and what that would need, a sentence each."""
     notes: Sequence[str] = ()

@@ -31,8 +31,10 @@ MEASURED_FOR_LINK = 2
 
 def ask_others(search: Search, most: int | None) -> Candidate | None:
     """All but memory, and the way that is to be run; None where nothing could be judged by a target."""
-    found = search.known.speed or search.ask("speed", speed, quick=True)
-    search.learn(speed=found)
+    known = search.known.speed
+    if known is not None:
+        search.use("speed", [known])
+    search.learn(speed=known or search.ask("speed", speed, quick=True))
     with search.session() as session:
         description = session.describe(search.run.seed)
     search.learn_job(description)
@@ -74,7 +76,9 @@ def _ask_devices(search: Search, most: int | None) -> None:
     size = alone.batch_size
     measured = None if search.link else max(here, default=0) if max(here, default=0) > 1 else MEASURED_FOR_LINK
     found: DevicesAnswer | None = search.known.devices(size, search.link, numbers)
-    if found is None:
+    if found is not None:
+        search.use("devices", [found])
+    else:
         if not search.affords(foresee_devices, measured=measured or 1):
             search.miss(f"How many devices pay was not asked: the budget left {search.told()} for it. Raise --budget")
             return
@@ -105,6 +109,7 @@ def _ask_loading(search: Search, size: int, most: int | None) -> None:
     """The loader at that batch, unless its answer could change hardly anything."""
     known = search.known.loading
     if any(one.batch_size == size for one in known):
+        search.use("loading", known)
         search.learn(loading=known)
         return
     if why := _why_no_workers(search.question, size, most):

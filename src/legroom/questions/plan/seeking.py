@@ -1,6 +1,6 @@
 """Seeks a plan's rate: at a likely batch, at one that should be sooner, and what the job's own settings take."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from legroom.errors import NothingMeasured
@@ -12,6 +12,7 @@ from legroom.questions.plan.evidence import Target, current_entries, own_runs, p
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.found import own_words
 from legroom.questions.plan.records import PlanQuestion
+from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.rate.ask import rate
 from legroom.requests import JobDescription
 from legroom.session import Session
@@ -41,18 +42,23 @@ def seek_first(search: Search, description: JobDescription, most: int | None) ->
     search.learn(is_judged=True)
     question = search.question
     if question.batch_size is None and search.known.rates:
-        search.learn(rates=search.known.rates)
+        _use(search, search.known.rates)
     else:
         size = question.batch_size or _first(search, most)
         known = [one for one in search.known.rates if one.batch_size == size]
         if known:
-            search.learn(rates=known)
+            _use(search, known)
         elif not _ask_rate(search, "rate", size, search.about.target, _first_budget(search)):
             return False
         else:
             _go_on(search, size)
     _read_training(search, description)
     return True
+
+
+def _use(search: Search, known: Sequence[RateAnswer]) -> None:
+    search.use("rate", known)
+    search.learn(rates=known)
 
 
 def seek_again(search: Search, description: JobDescription, most: int | None) -> None:
@@ -189,7 +195,7 @@ def _read_training(search: Search, description: JobDescription) -> None:
 
 def _run_own(search: Search, session: Session, target: Target) -> None:
     """A run by the job's own settings to the target, as far as a share of the budget goes."""
-    started, question = search.run.clock(), search.question
+    mark, question = search.mark(), search.question
     search.run.progress("baseline: a run by the job's own settings", SHARES["baseline"][0])
     every = max(1, (question.own_steps or NUM_EVALUATIONS) // NUM_EVALUATIONS)
     seconds = OWN_SHARE * rate_budget(search)
@@ -198,5 +204,4 @@ def _run_own(search: Search, session: Session, target: Target) -> None:
         device=search.about.device, settings=settings, evaluate_steps=every, max_seconds=seconds, target=target
     )
     ran = session.ask(request)
-    if session.records.seconds():
-        search.note("baseline", search.run.clock() - started, own_words(ran))
+    search.note("baseline", mark, session.records.seconds(), own_words(ran))

@@ -36,6 +36,7 @@ def with_sizes(own: PlanAnswer, sizes: Sequence[SizedPlan]) -> PlanAnswer:
     rows = [_row(one) for one in sizes]
     sooner = [one for one in sizes if one.plan is not None and is_surely_less(one.plan, own)]
     told = [_told(one) for one in sizes]
+    own = _with_cost_of(own, [one for one in sizes if one.plan])
     if not sooner:
         stays = ["The job's own model size stays: no other is surely sooner at the target"] if sizes else []
         return replace(own, notes=[*own.notes, *stays, *told], sizes=rows)
@@ -44,18 +45,33 @@ def with_sizes(own: PlanAnswer, sizes: Sequence[SizedPlan]) -> PlanAnswer:
     return replace(
         won.plan,
         job=own.job,
-        seconds=own.seconds + sum(one.plan.seconds for one in sizes if one.plan),
+        seconds=own.seconds,
+        cost_seconds=own.cost_seconds,
         baseline=own.baseline,
         baseline_seconds=own.baseline_seconds,
         baseline_from=own.baseline_from,
         kept=False,
         factors={**won.plan.factors, "baseline_seconds": own.baseline_seconds},
-        spent={**own.spent, **{one.model_size: one.plan.seconds for one in sizes if one.plan}},
+        spent=own.spent,
+        found=own.found,
+        before=own.before,
         notes=[*won.plan.notes, *told],
         recommendations=[_size_item(won, own), *(item for item in won.plan.recommendations if not _is_size(item))],
         shown_code=own.shown_code,
         plan_path=own.plan_path,
         sizes=rows,
+    )
+
+
+def _with_cost_of(own: PlanAnswer, sizes: Sequence[SizedPlan]) -> PlanAnswer:
+    """The plan of the job's own size, which took the plans of all others too."""
+    seconds = {one.model_size: one.plan.seconds for one in sizes if one.plan}
+    costs = [one.plan.cost_seconds or one.plan.seconds for one in sizes if one.plan]
+    return replace(
+        own,
+        seconds=own.seconds + sum(seconds.values()),
+        spent={**own.spent, **seconds},
+        cost_seconds=own.cost_seconds + sum(costs),
     )
 
 

@@ -26,7 +26,7 @@ NUM_TURNS, FIRST_TURN_SEED = 3, 150
 
 def try_out(search: Search) -> None:
     """What was chosen on fresh seeds; where that is not what it promised, the next best."""
-    started = search.run.clock()
+    mark = search.mark()
     search.run.progress("rehearsal: the plan's own run on fresh seeds", SHARES["rehearsal"][0])
     with search.session() as session:
         session.describe(search.run.seed)
@@ -38,8 +38,7 @@ def try_out(search: Search) -> None:
             tried = forecast_of(search.question)
             if tried is not None and tried.is_better:
                 break
-        if session.records.seconds():
-            search.note("rehearsal", search.run.clock() - started, rehearsal_words(search.question.rehearsals))
+        search.note("rehearsal", mark, session.records.seconds(), rehearsal_words(search.question.rehearsals))
 
 
 def _rehearse(search: Search, session: Session, found: Forecast) -> bool:
@@ -89,7 +88,7 @@ def try_own(search: Search) -> None:
             f"the budget left {search.told()}. Raise --budget"
         )
         return
-    started = search.run.clock()
+    mark = search.mark()
     search.run.progress("turns: the job's own updates, and the same made faster", SHARES["rehearsal"][1])
     with search.session() as session:
         session.describe(search.run.seed)
@@ -99,8 +98,7 @@ def try_own(search: Search) -> None:
             search.miss(f"Changes that should make the job's own updates faster were left out: they failed. {error}")
             return
         search.learn(turns=[turn for turn in turns if turn is not None])
-        if session.records.seconds():
-            search.note("turns", search.run.clock() - started, turn_words(search.question.turns))
+        search.note("turns", mark, session.records.seconds(), turn_words(search.question.turns))
 
 
 def _turn_seconds(search: Search) -> float:

@@ -188,7 +188,8 @@ def _sizes(answer: PlanAnswer) -> Table:
 
 
 def _spent(answer: PlanAnswer) -> Table:
-    rows = [[name, seconds, answer.found.get(name, "")] for name, seconds in answer.spent.items()]
+    paid = {**answer.spent, **answer.before}
+    rows = [[name, seconds, answer.found.get(name, "")] for name, seconds in paid.items()]
     return Table(
         name="plan-spent",
         title="What the plan itself took",
@@ -230,7 +231,7 @@ def print_plan(console: Console, answer: PlanAnswer) -> None:
 def _bought(answer: PlanAnswer) -> Grid:
     """What each question took, and what it found for that."""
     table = Grid("question", "took", "found")
-    for name, seconds in answer.spent.items():
+    for name, seconds in {**answer.spent, **answer.before}.items():
         table.add_row(name, format_seconds(seconds), escape(answer.found.get(name, "")))
     return table
 

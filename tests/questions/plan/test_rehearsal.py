@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from legroom.job import Settings
+from legroom.questions.rate.records import RunTrial
 from legroom.session import advise_again
 from legroom.training.records import Train
 
@@ -127,3 +128,59 @@ def test_where_the_first_choice_is_not_what_it_promised_the_next_best_is_tried(p
     assert not answer.kept
     assert answer.predicted_seconds < answer.baseline_seconds
     assert advise_again(tmp_path / "b", "plan") == answer
+
+
+FACTORS = (0.7, 1.4, 1.0, 0.8, 1.2, 1.0, 0.9, 1.1)
+
+
+def uneven(planted, machine):
+    """The machine, on which runs with fresh seeds need other numbers of updates."""
+    train = machine.runs.train
+
+    def train_uneven(request):
+        learner, seed = machine.runs.learner, int(request.settings["seed"])
+        machine.runs.learner = replace(learner, s_min=learner.s_min * FACTORS[seed % len(FACTORS)])
+        found = train(request)
+        machine.runs.learner = learner
+        return found
+
+    machine.runs.train = train_uneven
+    return machine
+
+
+def test_runs_that_lie_far_apart_are_followed_by_more_as_far_as_the_budget_goes(planted, tmp_path):
+    even, machine = planted.plant(own=OWN), uneven(planted, planted.plant(own=OWN))
+    first, answer = planted.ask(tmp_path / "even", even), planted.ask(tmp_path / "uneven", machine)
+    short = uneven(planted, planted.plant(own=OWN))
+    planted.ask(tmp_path / "short", short, budget=90.0)
+    num_even, num_uneven = len(tried_out(even, first)), len(tried_out(machine, answer))
+    assert num_even == 3 < num_uneven <= 8
+    assert len(tried_out_at_all(short)) < num_uneven
+
+
+def test_more_runs_by_own_settings_that_stay_narrow_their_forecast(planted, tmp_path):
+    """What is tried out never gets there, and the job's own runs lie far apart."""
+    machine = planted.plant(own=OWN)
+    learning, train = machine.others[0], machine.runs.train
+    whole, own_runs = learning.answer, []
+
+    def uneven_trials(request):
+        learner = learning.learner
+        if isinstance(request, RunTrial):
+            learning.learner = replace(learner, s_min=learner.s_min * (1, 2.5, 0.4)[int(request.settings["seed"]) % 3])
+        found = whole(request)
+        learning.learner = learner
+        return found
+
+    def fails(request):
+        is_own = request.settings["learning_rate"] == OWN.learning_rate
+        if is_own and request.num_steps is None:
+            own_runs.append(request)
+        return train(request) if is_own else replace(train(request), stopped_because="finished")
+
+    learning.answer, machine.runs.train = uneven_trials, fails
+    answer = planted.ask(tmp_path, machine, target="same")
+    assert answer.kept
+    assert own_runs
+    assert len({request.settings["seed"] for request in own_runs}) == len(own_runs)
+    assert advise_again(tmp_path, "plan") == answer

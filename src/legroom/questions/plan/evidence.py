@@ -49,7 +49,7 @@ def own_runs(entries: Sequence[Entry], description: JobDescription, device: str,
         if not (isinstance(request, Train | RunTrial) and isinstance(result, Trained | Trial)):
             continue
         if _is_own(request, description, device):
-            seed, run = int(request.settings["seed"]), _read(request, result, description, target)
+            seed, run = int(request.settings["seed"]), read_own_run(request, result, description, target)
             if run is not None and (seed not in found or run.num_steps >= found[seed].num_steps):
                 found[seed] = run
     return list(found.values())
@@ -62,9 +62,10 @@ def _is_own(request: Train | RunTrial, description: JobDescription, device: str)
     return asked == own and request.device == device and is_whole
 
 
-def _read(
+def read_own_run(
     request: Train | RunTrial, result: Trained | Trial, description: JobDescription, target: Target | None
 ) -> OwnRun | None:
+    """What such a run showed; None where it made no update that could be timed."""
     seconds = step_seconds(result)
     if seconds is None:
         return None

@@ -11,14 +11,16 @@ from legroom.questions.plan.evidence import evaluation_seconds, step_seconds
 from legroom.questions.plan.faster import changes_at
 from legroom.questions.plan.forecast import Forecast
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
-from legroom.questions.plan.tried import length_after
+from legroom.questions.plan.tried import counted_steps, length_after, spread_of
 from legroom.questions.plan.way import settings_of_run
 from legroom.requests import JobDescription
 from legroom.session import Session
 from legroom.training.records import Several, Train, Trained
 
-NUM_RUNS, MOST_RUNS, CHEAP_SECONDS = 3, 6, 3.0
+NUM_RUNS, MOST_RUNS, CHEAP_SECONDS = 3, 8, 3.0
 """How many runs; up to the most, while all together took no longer than so many seconds."""
+WIDE = 1.4
+"""Runs further apart are followed by more: the next could be off by more than a factor of two from end to end."""
 FIRST_SEED = 100
 """Between those that a search uses and those that a proof does."""
 LEAST_THERE = 2
@@ -40,7 +42,8 @@ def rehearse(
     if limit < found.chosen.seconds + turn_seconds:
         return []
     for place in range(MOST_RUNS):
-        is_needed = place < NUM_RUNS or sum(run.is_there for run in runs) < LEAST_THERE
+        is_few = place < NUM_RUNS or sum(run.is_there for run in runs) < LEAST_THERE
+        is_needed = is_few or spread_of(counted_steps(runs)) > WIDE
         if spent + spent / max(1, place) > (limit - turns if is_needed else CHEAP_SECONDS):
             break
         fresh = seed + FIRST_SEED + place

@@ -18,7 +18,7 @@ from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.forecast import BLINK, forecast_of
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.seeking import seek_again, seek_first, whole_run_seconds
-from legroom.questions.plan.trying import try_out, try_own
+from legroom.questions.plan.trying import run_own, try_out, try_own
 from legroom.questions.plan.way import way_of_run
 from legroom.questions.speed.ask import speed
 from legroom.units import format_seconds
@@ -50,6 +50,7 @@ def ask_others(search: Search, most: int | None) -> Candidate | None:
     ask_faster(search, _likely(search, most))
     try_out(search)
     ask_faster(search, _likely(search, most), tried=True)
+    run_own(search)
     try_own(search)
     return choose(search.question, most)
 

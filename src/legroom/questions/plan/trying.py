@@ -6,22 +6,24 @@ from typing import Any
 from legroom.errors import JobError
 from legroom.questions.base import START_SECONDS
 from legroom.questions.plan.asking import LONG, SHARES, Search
-from legroom.questions.plan.evidence import step_seconds
+from legroom.questions.plan.evidence import read_own_run, step_seconds
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.faster import Changes
 from legroom.questions.plan.forecast import Forecast, baseline_of, forecast_of
 from legroom.questions.plan.found import rehearsal_words, turn_words
 from legroom.questions.plan.kept import changes_of_own
-from legroom.questions.plan.records import OwnTurn
-from legroom.questions.plan.rehearsal import LEAST_TURN, TURN_SECONDS, rehearse
+from legroom.questions.plan.records import OwnTurn, PlanQuestion
+from legroom.questions.plan.rehearsal import LEAST_TURN, MOST_RUNS, TURN_SECONDS, WIDE, rehearse
 from legroom.questions.plan.seeking import whole_run_seconds
+from legroom.questions.plan.tried import own_steps, spread_of
 from legroom.session import Session
 from legroom.training.records import Train
 
 TRIED_SHARE, TRIED_OWN_SHARE, MOST_TRIED = 0.2, 0.1, 2
 """Of the budget, that trying a choice out may take; of the job's own run, where that is long; and how many choices."""
-NUM_TURNS, FIRST_TURN_SEED = 3, 150
-"""Of the job's own updates without changes and with them; and the first seed of these, which no other run has."""
+NUM_TURNS, FIRST_TURN_SEED, FIRST_OWN_SEED = 3, 150, 200
+"""Of the job's own updates without changes and with them; the first seed of these, and that of more runs by the job's own
+settings, which no other runs have."""
 
 
 def try_out(search: Search) -> None:
@@ -137,3 +139,37 @@ def _turn(search: Search, session: Session, changes: Changes, place: int, second
         settings=dict(changes.settings),
         variables=dict(changes.variables),
     )
+
+
+def run_own(search: Search) -> None:
+    """More runs by the job's own settings, where these stay and the runs that were made lie too far apart to foretell
+    the next."""
+    found, limit = forecast_of(search.question), min(_wanted_seconds(search), search.left())
+    if found is None or found.is_better or found.baseline.source != "measured" or found.baseline.seconds is None:
+        return
+    mark, spent = search.mark(), 0.0
+    with search.session() as session:
+        description = session.describe(search.run.seed)
+        while _is_open(search.question) and spent + found.baseline.seconds < limit:
+            request = _own_request(search, len(search.question.runs))
+            ran = session.ask(request)
+            run = read_own_run(request, ran, description, request.target)
+            if run is None:
+                break
+            spent += ran.seconds
+            search.learn(runs=[*search.question.runs, run])
+        if spent:
+            search.note("baseline", mark, session.records.seconds(), f"{len(search.question.runs)} runs of the job's own")
+
+
+def _is_open(question: PlanQuestion) -> bool:
+    return len(question.runs) < MOST_RUNS and spread_of(own_steps(question)) > WIDE
+
+
+def _own_request(search: Search, place: int) -> Train:
+    question, target = search.question, search.question.target
+    assert target is not None
+    every = None if question.looks_samples is None else max(1, round(question.looks_samples / question.own_size))
+    settings = {**question.baseline, "seed": search.run.seed + FIRST_OWN_SEED + place}
+    aim = (target["name"], target["value"])
+    return Train(device=search.about.device, settings=settings, target=aim, evaluate_steps=every)

@@ -227,3 +227,12 @@ def test_a_rate_that_was_sought_on_a_part_of_the_data_is_not_taken_for_the_plans
     assert found.reached
     planted.ask(tmp_path, again := planted.plant())
     assert [request for request in again.asked if isinstance(request, GrowTrunk) and request.fraction == 1]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_where_nothing_counts_energy_a_frugal_plan_says_so(planted, tmp_path, counted):
+    utilisation = (lambda size: 0.5) if counted else None
+    answer = planted.ask(tmp_path, planted.plant(utilisation=utilisation), num_gpus=1, goal="frugal")
+    because = next(item.because for item in answer.recommendations if item.name == "batch_size")
+    assert ("with the least energy" in because) == counted
+    assert any("energy is unknown" in sentence for sentence in answer.missing) != counted

@@ -102,5 +102,14 @@ def choose(question: PlanQuestion, most: int | None = None, *, untried: bool = F
 
 def question_cost(question: PlanQuestion) -> Cost:
     """What is to be least by the question's goal."""
-    effort = effort_of(question.speed, question.num_cores) if question.speed else None
+    effort = _effort_in(question)
     return cost_of(question.goal, question.price_per_hour, effort)
+
+
+def knows_energy(question: PlanQuestion) -> bool:
+    """Whether anything tells what a sample takes of energy."""
+    return _effort_in(question) is not None
+
+
+def _effort_in(question: PlanQuestion) -> Callable[[int], float] | None:
+    return effort_of(question.speed, question.num_cores) if question.speed else None

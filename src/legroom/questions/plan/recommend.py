@@ -11,6 +11,7 @@ from legroom.questions.base import Recommendation
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.plan.batch import limit_of
+from legroom.questions.plan.choice import knows_energy
 from legroom.questions.plan.device_words import recommend_devices
 from legroom.questions.plan.forecast import Forecast, as_good
 from legroom.questions.plan.records import PlanQuestion
@@ -51,7 +52,8 @@ def _batch(question: PlanQuestion, memory: MemoryAnswer, found: Forecast) -> lis
     chosen, limit = found.chosen, limit_of(memory)
     evidence = ["step_times", *LEARNED, *memory.recommendations[0].evidence]
     step = quantity(chosen.step_seconds, "seconds")
-    least = {"fastest": "soonest", "cheapest": "cheapest"}.get(question.goal, "with the least energy")
+    energy = "with the least energy" if knows_energy(question) else "cheapest, by hours of the device"
+    least = {"fastest": "soonest", "cheapest": "cheapest"}.get(question.goal, energy)
     because = f"{math.ceil(chosen.num_steps):,} updates of {step} get there {least}"
     if question.batch_size is not None:
         because = f"as asked; {because}"

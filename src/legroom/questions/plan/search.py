@@ -12,7 +12,7 @@ from legroom.questions.loading.ask import loading
 from legroom.questions.plan.ask_faster import ask_faster
 from legroom.questions.plan.asking import Search
 from legroom.questions.plan.candidates import Candidate
-from legroom.questions.plan.choice import choose, ways
+from legroom.questions.plan.choice import choose, knows_energy, ways
 from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.forecast import BLINK, forecast_of
@@ -27,6 +27,10 @@ LITTLE = 0.03
 """Of a step: loading that takes no more is not worth asking about."""
 MEASURED_FOR_LINK = 2
 """Devices that are run together where more than are here are asked for: two tell the link."""
+NO_ENERGY = (
+    "What samples take of energy is unknown: first looks on a GPU do not count it, so the plan is the cheapest by hours of "
+    "the device. legroom speed counts it; ask that first"
+)
 
 
 def ask_others(search: Search, most: int | None) -> Candidate | None:
@@ -52,6 +56,8 @@ def ask_others(search: Search, most: int | None) -> Candidate | None:
     ask_faster(search, _likely(search, most), tried=True)
     run_own(search)
     try_own(search)
+    if search.question.goal == "frugal" and not knows_energy(search.question):
+        search.miss(NO_ENERGY)
     return choose(search.question, most)
 
 

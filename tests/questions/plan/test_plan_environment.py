@@ -14,6 +14,7 @@ from legroom.plan_use import variables_of
 from legroom.questions.plan.advice import advise
 from legroom.questions.plan.forecast import forecast_of
 from legroom.questions.plan.records import OwnTurn, PlanQuestion
+from legroom.questions.plan.view import compared_rows, summary
 from legroom.session import advise_again
 from legroom.testing import FakeSteps
 from legroom.training.records import Train
@@ -59,6 +60,8 @@ def test_variables_that_pay_are_tried_out_and_carried_in_the_plan(planted, tmp_p
     answer = planted.ask(tmp_path / "kept", machine)
     assert environment_of(plain) is None
     assert variables_of(read_plan(tmp_path / "kept" / "plan.toml")) == REUSE_MALLOC
+    assert "MALLOC_MMAP_MAX_=0" in summary(answer)
+    assert "environment" in [row[0] for row in compared_rows(answer)]
     assert answer.predicted_seconds == pytest.approx(KEPT * plain.predicted_seconds, rel=0.1)
     assert answer.baseline_seconds == pytest.approx(plain.baseline_seconds, rel=0.1)
     tried = [one for one in machine.asked if isinstance(one, Train) and one.target and one.settings["seed"] >= 100]

@@ -125,6 +125,8 @@ def test_where_the_first_choice_is_not_what_it_promised_the_next_best_is_tried(p
     tried = [request.settings["batch_size"] for request in tried_out_at_all(machine)]
     assert list(dict.fromkeys(tried)) == [first.batch_size, answer.batch_size]
     assert first.batch_size != answer.batch_size
+    turns = [one for one in machine.asked if isinstance(one, Train) and not one.target]
+    assert len(turns) == 6, "each of both choices is compared with turns of its own minute"
     assert not answer.kept
     assert answer.predicted_seconds < answer.baseline_seconds
     assert advise_again(tmp_path / "b", "plan") == answer

@@ -23,6 +23,9 @@ WIDE = 1.4
 """Runs further apart are followed by more: the next could be off by more than a factor of two from end to end."""
 FIRST_SEED = 100
 """Between those that a search uses and those that a proof does."""
+TURNS_APART = 10
+"""Between the seeds of the job's own turns beside one choice and the next: equal ones would be recalled, and be of another
+minute."""
 LEAST_THERE = 2
 """Runs at the target, without which more are made."""
 TURN_SECONDS, TURN_SHARE, LEAST_TURN = 2.0, 0.1, 5
@@ -89,7 +92,8 @@ def _own_turn(
     if own is None:
         return None
     num_steps = max(LEAST_TURN, round(min(seconds, own.seconds) / own.step_seconds))
-    settings = {**question.baseline, "seed": seed}
+    num_tried = len({(run.size, run.num_devices) for run in question.rehearsals})
+    settings = {**question.baseline, "seed": seed + TURNS_APART * num_tried}
     return session.ask(Train(device=device, settings=settings, num_steps=num_steps, evaluate_steps=num_steps))
 
 

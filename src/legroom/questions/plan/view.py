@@ -63,11 +63,12 @@ def _settings(answer: PlanAnswer) -> str:
 
 
 def _faster(answer: PlanAnswer) -> str:
-    """Variants of the step that the job's own settings do not have."""
+    """Variants of the step that the job's own settings do not have, and variables of the environment."""
     names = {"precision": f"in {answer.precision}", "fused": "fused optimizer", "compile": "torch.compile"}
     names["channels_last"] = "channels last"
     changed = [word for name, word in names.items() if answer.baseline.get(name) != answer.settings.get(name)]
-    return "".join(f", {word}" for word in changed)
+    variables = [item.value for item in answer.recommendations if item.name == "environment"]
+    return "".join(f", {word}" for word in [*changed, *variables])
 
 
 def _workers(num: int) -> str:
@@ -138,6 +139,11 @@ def compared_rows(answer: PlanAnswer) -> list[list[str]]:
         [label, _word(answer.baseline.get(name)), _word(answer.settings.get(name)), because.get(name, "")]
         for name, label in COMPARED.items()
         if name in {*ALWAYS, *asked} or answer.baseline.get(name) != answer.settings.get(name)
+    ]
+    rows += [
+        ["environment", "as it is", item.value, item.because]
+        for item in answer.recommendations
+        if item.name == "environment"
     ]
     own = before(answer).removeprefix(" instead of ").removeprefix("; the job's own settings ")
     if answer.predicted_seconds is not None and answer.predicted_range is not None:

@@ -86,8 +86,8 @@ def plan(
 
     goal: "fastest", "cheapest" (needs no price on one device), or "frugal": the least energy.
     target: "score=0.97", "loss=1.5", or "same" for what the job's own settings reach.
-    budget: seconds that the plan may take; what it left no time for is told. Where absent five minutes, or half of a run by
-    the job's own settings where that takes two to ten minutes. price: of the device's hour.
+    budget: seconds that the plan may take; what it left no time for is told. Absent: five minutes, or half of a run
+    by the job's own settings where that takes two to ten minutes. price: of the device's hour.
     batch_size: leaves the rest to be found.
     devices: how many may be taken, as "4", "1,2,4" or "all" that are here; more than those are forecast.
     link: between devices that are not here, as of `devices`.

@@ -29,8 +29,8 @@ SHARES = {
 }
 """Of the progress bar."""
 MOST_SECONDS, OWN_RUN_SHARE, LONG = 300.0, 0.5, 120.0
-"""Of a plan whose budget nobody named: so many seconds, and that share of a run by the job's own settings, where that is
-longer than so many seconds."""
+"""Of a plan whose budget nobody named: so many seconds, and that share of a run by the job's own settings, where that
+is longer than so many seconds."""
 PROOF_SECONDS, PROOF_SHARE = 10.0, 0.15
 """Of the budget, that are kept for the proof of memory: so many seconds, or that share where that is less."""
 

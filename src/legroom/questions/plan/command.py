@@ -42,7 +42,7 @@ def words(
     batch_size: Annotated[
         int | None, typer.Option(help="Samples of a pass; the rest is found for it. (default: found too)")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ask all anew; leave the answers in the folder alone.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask all anew; leave answers in the folder alone.")] = False,
     code: Annotated[
         str | None,
         typer.Option(metavar="LIBRARY", help="Print it as code: pytorch, lightning, transformers, accelerate."),

@@ -26,7 +26,8 @@ def found_words(answer: Answer) -> str:
         case LoadingAnswer():
             return f"{_workers(answer.num_workers)} at batches of {answer.batch_size:,}"
         case VariantsAnswer():
-            return f"{' and '.join(answer.chosen)}: {answer.speedup:.2f} times as fast" if answer.chosen else "none pays"
+            what = " and ".join(answer.chosen)
+            return f"{what}: {answer.speedup:.2f} times as fast" if what else "none pays"
         case EnvironmentAnswer():
             what = environment_text(answer.variables)
             return f"{what}: {answer.speedup:.2f} times as fast" if what else "none pays"

@@ -24,8 +24,8 @@ WIDE = 1.4
 FIRST_SEED = 100
 """Between those that a search uses and those that a proof does."""
 TURNS_APART = 10
-"""Between the seeds of the job's own turns beside one choice and the next: equal ones would be recalled, and be of another
-minute."""
+"""Between the seeds of the job's own turns beside one choice and the next: equal ones would be recalled, and be of
+another minute."""
 LEAST_THERE = 2
 """Runs at the target, without which more are made."""
 TURN_SECONDS, TURN_SHARE, LEAST_TURN = 2.0, 0.1, 5

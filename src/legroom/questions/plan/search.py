@@ -28,8 +28,8 @@ LITTLE = 0.03
 MEASURED_FOR_LINK = 2
 """Devices that are run together where more than are here are asked for: two tell the link."""
 NO_ENERGY = (
-    "What samples take of energy is unknown: first looks on a GPU do not count it, so the plan is the cheapest by hours of "
-    "the device. legroom speed counts it; ask that first"
+    "What samples take of energy is unknown: first looks on a GPU count none, so the plan is the cheapest by hours "
+    "of it. legroom speed counts it; ask that first"
 )
 
 

@@ -22,8 +22,8 @@ from legroom.training.records import Train
 TRIED_SHARE, TRIED_OWN_SHARE, MOST_TRIED = 0.2, 0.1, 2
 """Of the budget, that trying a choice out may take; of the job's own run, where that is long; and how many choices."""
 NUM_TURNS, FIRST_TURN_SEED, FIRST_OWN_SEED = 3, 150, 200
-"""Of the job's own updates without changes and with them; the first seed of these, and that of more runs by the job's own
-settings, which no other runs have."""
+"""Of the job's own updates without changes and with them; the first seed of these, and that of more runs by the job's
+own settings, which no other runs have."""
 
 
 def try_out(search: Search) -> None:
@@ -159,7 +159,8 @@ def run_own(search: Search) -> None:
             spent += ran.seconds
             search.learn(runs=[*search.question.runs, run])
         if spent:
-            search.note("baseline", mark, session.records.seconds(), f"{len(search.question.runs)} runs of the job's own")
+            told = f"{len(search.question.runs)} runs by the job's own settings"
+            search.note("baseline", mark, session.records.seconds(), told)
 
 
 def _is_open(question: PlanQuestion) -> bool:

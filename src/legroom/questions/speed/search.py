@@ -162,7 +162,8 @@ def _try_settings(session: Session, question: SpeedQuestion) -> None:
     timed = evidence.timed()
     quick = [size for size in timed if timed[size].median_seconds <= TRY_SECONDS / 4]
     ends = tuple(sorted({evidence.knee, max(quick, default=evidence.knee)}))
-    for words, setting in settings_to_try(session.host.limits.num_cores, fetches=any(map(is_fetching, evidence.points))):
+    fetches = any(map(is_fetching, evidence.points))
+    for words, setting in settings_to_try(session.host.limits.num_cores, fetches=fetches):
         session.progress(words, 0.85)
         for run in range(1, NUM_CONFIRMED + 1):
             again = _try_setting(session, question, ends, run, setting)

@@ -216,7 +216,7 @@ def test_speed_and_loading_are_asked_where_nobody_asked_them(tmp_path):
     answer = ask_plan(tmp_path, machine)
     assert answer.batch_size > 32
     assert answer.num_workers > 0
-    assert set(answer.spent) == {"speed", "loading", "memory"}
+    assert set(answer.spent) == {"speed", "loading", "variants", "environment", "memory"}
 
 
 def test_what_memory_proved_caps_the_knee(tmp_path):
@@ -302,7 +302,7 @@ def test_a_batch_already_past_the_knee_is_kept(tmp_path):
 def test_a_plan_does_not_pass_its_bounded_proof_off_as_the_largest_batch(tmp_path, asked):
     machine, _, _ = asked
     ask_plan(tmp_path, machine)
-    assert [part.question for part in gather_page(tmp_path).sections] == ["plan", "speed", "loading"]
+    assert [part.question for part in gather_page(tmp_path).sections] == ["plan", "speed", "loading", "variants"]
 
 
 def test_the_page_says_when_an_answer_is_newer_than_the_plan(tmp_path):

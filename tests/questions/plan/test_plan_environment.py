@@ -103,6 +103,7 @@ def test_workers_beside_own_settings_that_stay_are_those_that_turns_show_to_pay(
     assert answer.kept
     found = api.loading("digits", device="cpu", batch_size=128, run=api.Run(out=tmp_path / "more", engine=machine))
     assert found.num_workers > 0
+    found = replace(found, samples_per_second=0.0, batch_seconds={}, law={})  # it says how many workers, and no more
     words = {"num_workers": found.num_workers, "prefetch_factor": found.prefetch_factor}
     changed = {name: value for name, value in words.items() if value != getattr(OWN, name)}
     turn = OwnTurn(own_step_seconds=0.02, step_seconds=ratio * 0.02, settings=changed)

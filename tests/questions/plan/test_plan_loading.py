@@ -11,15 +11,15 @@ OWN = Settings(batch_size=32, learning_rate=0.02, num_epochs=20)
 
 
 @pytest.mark.parametrize(
-    ("waits", "s_min", "told"),
+    ("waits", "num_epochs", "told"),
     [
-        (0.01, 120, "% of a step, so workers were not compared"),
-        (0.1, 20, "of the whole run, so workers were not compared"),
-        (0.5, 120, None),
+        (0.01, 20, "% of a step, so workers were not compared"),
+        (0.1, 1, "of the whole run, so workers were not compared"),
+        (0.5, 20, None),
     ],
 )
-def test_workers_are_compared_where_they_could_save_the_run_something(planted, tmp_path, waits, s_min, told):
-    machine = planted.plant(own=OWN, learner=replace(planted.LEARNER, s_min=s_min))
+def test_workers_are_compared_where_they_could_save_the_run_something(planted, tmp_path, waits, num_epochs, told):
+    machine = planted.plant(own=replace(OWN, num_epochs=num_epochs))
     machine.others[0].data_wait_share = waits
     answer = planted.ask(tmp_path, machine, target="same")
     asked = [request for request in machine.asked if isinstance(request, CompareLoaders)]

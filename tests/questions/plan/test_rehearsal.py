@@ -132,7 +132,8 @@ def test_where_the_first_choice_is_not_what_it_promised_the_next_best_is_tried(p
     assert advise_again(tmp_path / "b", "plan") == answer
 
 
-FACTORS = (0.7, 1.4, 1.0, 0.8, 1.2, 1.0, 0.9, 1.1)
+FACTORS = (1.0, 1.0, 1.0, 1.0, 0.7, 1.4, 1.0, 0.9)
+"""Of the updates that runs need, by their seeds: 100 to 103 are the last four."""
 
 
 def uneven(planted, machine):

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
+from legroom.logbook import FILE_NAME, read_lines
 from legroom.plan_file import read_plan
 from legroom.testing.machine import START_SECONDS
 
@@ -57,7 +58,8 @@ def test_a_plan_killed_ten_times_repeats_nothing_and_is_the_same(planted, tmp_pa
     expected, found = plan_of(whole), plan_of(answer)
     expected["plan_path"] = found["plan_path"]
     assert found == expected
-    assert answer.cost_seconds == pytest.approx(whole.cost_seconds, abs=11 * START_SECONDS)
+    paid = sum(entry.seconds for entry in read_lines(tmp_path / "killed" / FILE_NAME)[1])
+    assert answer.cost_seconds == pytest.approx(paid)
     assert read_plan(tmp_path / "killed" / "plan.toml").cost_seconds == answer.cost_seconds
 
 
@@ -69,8 +71,7 @@ def test_a_plan_that_goes_on_has_no_more_than_its_budget_in_all(planted, tmp_pat
     with pytest.raises(Killed):
         planted.ask(tmp_path / "killed", deadly(planted.plant(), int(place * len(whole.asked))), budget=90.0)
     answer = planted.ask(tmp_path / "killed", planted.plant(), resume=True, budget=90.0)
-    assert answer.cost_seconds == pytest.approx(first.cost_seconds, abs=2 * START_SECONDS)
-    assert answer.cost_seconds <= 90.0 + 2 * START_SECONDS
+    assert 0.85 * first.cost_seconds < answer.cost_seconds < 90.0 + 2 * START_SECONDS
 
 
 def test_a_second_plan_in_the_folder_cost_what_the_first_did(planted, tmp_path):

@@ -10,8 +10,10 @@ from legroom.questions.plan.way import Way, way_of_run
 from legroom.questions.speed.ask import environment
 from legroom.questions.variants.ask import LEAST_SECONDS, variants
 
-SHARE, RUN_SHARE, ENOUGH = 0.2, 0.5, 15.0
-"""Of the budget, and of the plan's run, that each may take; and how many seconds each may take of any run."""
+SHARE, RUN_SHARE = 0.2, 0.5
+"""Of the budget, and of the plan's run, that each may take."""
+ENOUGH = {"variants": 15.0, "environment": 24.0}
+"""How many seconds each may take however short the run: a process for each of six turns takes four."""
 SHORTEST = 3.0
 """Seconds of a run, below which hardly anything is left to gain."""
 NAMES = {
@@ -34,13 +36,18 @@ def ask_faster(search: Search, likely: int, *, tried: bool = False) -> None:
         search.learn(variants=None, environment=None)
         return
     kept_back = 0.0 if tried else min(TRIED_SHARE * search.budget, 3 * way.seconds)
-    limit = 0 if way.seconds < SHORTEST else round(min(SHARE * search.budget, max(RUN_SHARE * way.seconds, ENOUGH)))
-    _ask_variants(search, way, limit, kept_back)
+    _ask_variants(search, way, kept_back)
     if search.about.device == "cpu":
-        _ask_environment(search, way, limit, kept_back)
+        _ask_environment(search, way, kept_back)
 
 
-def _ask_variants(search: Search, way: Way, limit: int, kept_back: float) -> None:
+def _limit(search: Search, name: str, way: Way) -> int:
+    """Seconds that a question may take; 0 where the run is too short for asking."""
+    wanted = max(RUN_SHARE * way.seconds, ENOUGH[name])
+    return 0 if way.seconds < SHORTEST else round(min(SHARE * search.budget, wanted))
+
+
+def _ask_variants(search: Search, way: Way, kept_back: float) -> None:
     size = int(way.settings["batch_size"])
     last = search.question.variants
     if last is not None and last.batch_size == size:
@@ -51,13 +58,15 @@ def _ask_variants(search: Search, way: Way, limit: int, kept_back: float) -> Non
         search.use("variants", [known])
     else:
         settings = {name: value for name, value in way.settings.items() if name not in ("precision", "seed")}
+        limit = _limit(search, "variants", way)
         words = {"settings": settings, "num_steps": way.num_steps, "budget": float(limit)}
         search.learn(variants=_ask(search, "variants", variants, limit, kept_back, words))
 
 
-def _ask_environment(search: Search, way: Way, limit: int, kept_back: float) -> None:
+def _ask_environment(search: Search, way: Way, kept_back: float) -> None:
     size, known = int(way.settings["batch_size"]), search.question.environment
     if known is None or known.batch_size != size:
+        limit = _limit(search, "environment", way)
         words = {"batch_size": size, "budget": float(limit)}
         search.learn(environment=_ask(search, "environment", environment, limit, kept_back, words))
 

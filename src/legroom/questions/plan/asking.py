@@ -94,12 +94,20 @@ class Search:
 
     def use(self, name: str, answers: Sequence[Answer]) -> None:
         """Write down and tell what lay in the folder, and what measuring it took."""
-        asked = {head.run: head for head in self._heads if head.command == name}
-        entries = [entry for entry in self._entries if entry.run in asked]
+        runs = {head.run for head in self._heads if head.command == name}
+        entries = [entry for entry in self._entries if entry.run in runs]
+        self.use_entries(name, entries, "; ".join(map(found_words, answers)))
+
+    def use_entries(self, name: str, entries: Sequence[Entry], found: str) -> None:
+        """The same of measurements that an earlier command left; nothing where it left none."""
+        asked = {head.run: head for head in self._heads}
+        entries = [entry for entry in entries if entry.run in asked]
         for entry in entries:
             if self.run.resume and asked[entry.run].together:  # a part of the plan that goes on
                 self._recall(entry)
-        key, found = f"{name}, before", "; ".join(map(found_words, answers))
+        key = f"{name}, before"
+        if not entries or key in self.question.before:
+            return
         before = {**self.question.before, key: sum(entry.seconds for entry in entries)}
         self.learn(before=before, found={**self.question.found, key: found})
         self.run.found(f"{name}, in the folder already: {found}")

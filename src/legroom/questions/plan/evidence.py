@@ -48,14 +48,15 @@ def own_runs(entries: Sequence[Entry], description: JobDescription, device: str,
         request, result = entry.request, entry.result
         if not (isinstance(request, Train | RunTrial) and isinstance(result, Trained | Trial)):
             continue
-        if _is_own(request, description, device):
+        if is_own(request, description, device):
             seed, run = int(request.settings["seed"]), read_own_run(request, result, description, target)
             if run is not None and (seed not in found or run.num_steps >= found[seed].num_steps):
                 found[seed] = run
     return list(found.values())
 
 
-def _is_own(request: Train | RunTrial, description: JobDescription, device: str) -> bool:
+def is_own(request: Train | RunTrial, description: JobDescription, device: str) -> bool:
+    """Whether that is a whole run by the job's own settings."""
     # Through Settings, since records of before do not name all that there is now.
     asked, own = (replace(Settings(**words), seed=0) for words in (request.settings, description.baseline))
     is_whole = request.num_steps is None if isinstance(request, Train) else request.fraction == 1

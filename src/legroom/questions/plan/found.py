@@ -58,10 +58,7 @@ def own_words(run: Trained) -> str:
 def rehearsal_words(runs: Sequence[Rehearsal]) -> str:
     """What the runs of each choice took."""
     sizes = dict.fromkeys(run.size for run in runs)
-    told = [
-        f"updates of {size:,} to the target in {took([run for run in runs if run.size == size])}"
-        for size in sizes
-    ]
+    told = [f"updates of {size:,} to the target in {took([run for run in runs if run.size == size])}" for size in sizes]
     return "; ".join(told) or "no run came to an end"
 
 

@@ -170,6 +170,7 @@ def _is_current(
     """Whether the last run of that question before the answer was of the same file on the same machine, with the same
     torch and legroom."""
     from legroom import __version__
+
     seconds = len("2026-01-01T00:00:00")  # heads are written without fractions
     asked = [
         head

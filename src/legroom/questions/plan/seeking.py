@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from legroom.errors import NothingMeasured
+from legroom.logbook import Entry
 from legroom.questions.base import START_SECONDS
 from legroom.questions.plan.asking import LONG, SHARES, Search
 from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.choice import choose, first_batch
-from legroom.questions.plan.evidence import Target, current_entries, own_runs, paces
+from legroom.questions.plan.evidence import Target, current_entries, is_own, own_runs, paces
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.found import own_words
 from legroom.questions.plan.records import PlanQuestion
@@ -182,6 +183,8 @@ def _read_training(search: Search, description: JobDescription) -> None:
         now, version, fresh = session.records.head, description.torch_version, search.about.fresh
         entries = current_entries(session.logbook.path, now, version, fresh=fresh)
         runs = own_runs(entries, description, search.about.device, target)
+        made = [entry for entry in entries if _is_run(entry, description, search.about.device)]
+        search.use_entries("baseline", made, f"{len(made)} runs by the job's own settings")
         if not runs and target is not None and search.left() < START_SECONDS + OWN_SHARE * rate_budget(search):
             told = "What the job's own settings take to the target was not measured: the budget left"
             search.miss(f"{told} {search.told()}. Raise --budget")
@@ -191,6 +194,11 @@ def _read_training(search: Search, description: JobDescription) -> None:
             runs = own_runs(entries, description, search.about.device, target)
     precision = search.about.precision or str(description.baseline["precision"])
     search.learn(runs=runs, paces=paces(entries, search.about.device, precision))
+
+
+def _is_run(entry: Entry, description: JobDescription, device: str) -> bool:
+    """Whether it is one that a plan, and not its search for a rate, made by the job's own settings."""
+    return isinstance(entry.request, Train) and is_own(entry.request, description, device)
 
 
 def _run_own(search: Search, session: Session, target: Target) -> None:

@@ -43,7 +43,8 @@ def summary(answer: PlanAnswer) -> str:
         own = answer.baseline.get("num_workers") == answer.num_workers
         what = "settings" if own else "batch, rate and length"
         return f"Keep the job's own {what} ({_settings(answer)}): nothing was surely better{_time(answer)}."
-    return f"{_settings(answer).capitalize()}{_time(answer)}."
+    told = _settings(answer)
+    return f"{told[:1].upper()}{told[1:]}{_time(answer)}."
 
 
 def _settings(answer: PlanAnswer) -> str:

@@ -1,26 +1,25 @@
 """Which variables of the environment make steps of one batch size faster on a CPU: timed in turn with the user's own.
 
-Two processes differ by more than two visits of one, so each turn is a process of its own, started anew; a setting must
-be faster in every one of them.
+Two processes differ by more than two visits of one, so each turn is a process of its own, started anew. Every setting
+has a turn; the one that gains most has another, and must be faster again.
 """
 
 import math
 import statistics
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from legroom.environments import Environment
 from legroom.errors import LegroomError
 from legroom.questions.base import START_SECONDS
-from legroom.questions.speed.evidence import NUM_CONFIRMED
 from legroom.questions.speed.records import SpeedQuestion, StepTime
 from legroom.questions.speed.search import TRY_SECONDS, is_fetching, settings_to_try
 from legroom.session import Session
 
-LEAST_GAIN = 1.05
-"""Times as fast, that steps must be in every turn."""
+NUM_TURNS, LEAST_GAIN = 2, 1.08
+"""Turns in which a setting must be faster, and how many times in each."""
 PROCESS_SECONDS = START_SECONDS + TRY_SECONDS
 
 
@@ -29,13 +28,20 @@ class Turns:
     """A setting beside the user's own environment, turn by turn."""
 
     variables: Environment
+    setting: Mapping[str, Any] = field(default_factory=dict)
+    """In words of the request."""
     ratios: list[float]
     """Seconds of a step without it over those with it: above 1 it is faster."""
 
     @property
+    def gains(self) -> bool:
+        """Whether it was faster whenever it was timed."""
+        return min(self.ratios) >= LEAST_GAIN
+
+    @property
     def pays(self) -> bool:
-        """Whether it was faster in as many turns as it takes to believe that."""
-        return len(self.ratios) >= NUM_CONFIRMED and min(self.ratios) >= LEAST_GAIN
+        """Whether that was as often as it takes to believe it."""
+        return self.gains and len(self.ratios) >= NUM_TURNS
 
     @property
     def speedup(self) -> float:
@@ -44,35 +50,36 @@ class Turns:
 
 
 def take_turns(session: Session, question: SpeedQuestion, size: int, budget: float) -> list[Turns]:
-    """Every setting that may pay there, as far as the seconds go; those that seem to are timed again."""
-    started, plain = session.clock(), list[StepTime]()
-
-    def has_time(num_processes: int) -> bool:
-        return session.clock() - started + num_processes * PROCESS_SECONDS <= budget
-
-    def own(place: int) -> StepTime | None:
-        """The step in the user's own environment, once for each turn."""
-        if place == len(plain) and (seen := _time(session, question, size, place, {})):
-            plain.append(seen)
-        return plain[place] if place < len(plain) else None
-
-    first = own(0) if has_time(2) else None
-    found = []
-    fetches = first is not None and is_fetching(first)
-    for words, setting in settings_to_try(session.host.limits.num_cores, fetches=fetches):
-        ratios: list[float] = []
-        while first is not None and len(ratios) < NUM_CONFIRMED and has_time(2):
-            session.progress(words, 0.1 + 0.25 * len(found) + 0.08 * len(ratios))
-            before, after = own(len(ratios)), _time(session, question, size, len(ratios), setting)
-            if before is None or after is None:
-                break
-            ratios.append(_ratio(before, after, setting))
-            if ratios[-1] < LEAST_GAIN:
-                break
-        if ratios:
+    """Every setting that may pay there, and again the one that gained most, as far as the seconds go."""
+    until = session.clock() + budget
+    first = _time(session, question, size, 0, {}) if _has_time(session, until, 2) else None
+    if first is None:
+        return []
+    found: list[Turns] = []
+    for words, setting in settings_to_try(session.host.limits.num_cores, fetches=is_fetching(first)):
+        session.progress(words, 0.2 + 0.2 * len(found))
+        after = _time(session, question, size, 0, setting) if _has_time(session, until, 1) else None
+        if after is not None:
             variables = question.request((size,), **setting).environment
-            found.append(Turns(variables=variables, ratios=ratios))
+            found.append(Turns(variables=variables, setting=setting, ratios=[_ratio(first, after, setting)]))
+    return _confirmed(session, question, size, until, found)
+
+
+def _confirmed(session: Session, question: SpeedQuestion, size: int, until: float, found: list[Turns]) -> list[Turns]:
+    """The same, with more turns of the setting that gained most; of the next one where it gains no more."""
+    gaining = sorted((each for each in found if each.gains), key=lambda each: -each.speedup)
+    for turns in gaining:
+        while turns.gains and not turns.pays and _has_time(session, until, 2):
+            place = len(turns.ratios)
+            before, after = (_time(session, question, size, place, each) for each in ({}, turns.setting))
+            turns.ratios.append(_ratio(before, after, turns.setting) if before and after else 1.0)
+        if turns.pays:
+            break
     return found
+
+
+def _has_time(session: Session, until: float, num_processes: int) -> bool:
+    return session.clock() + num_processes * PROCESS_SECONDS <= until
 
 
 def _ratio(before: StepTime, after: StepTime, setting: Mapping[str, Any]) -> float:

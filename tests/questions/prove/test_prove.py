@@ -171,6 +171,44 @@ def test_after_the_rivals_own_seconds_the_plan_is_judged_by_the_spread_of_its_se
     assert any(", worse than the rival's" in note for note in worse.notes)
 
 
+LONG = 300
+"""Updates that the longer run of a plan has, and its own run has not."""
+
+
+def paced(*factors):
+    """Seconds of an update of which the longer runs of seed 1001 take so many times as many, one after another."""
+    waiting, seen = list(factors), {}
+
+    def seconds(request):
+        settings = request.settings
+        is_long = settings["batch_size"] == 256 and (request.num_steps or 0) > LONG
+        if is_long and settings["seed"] == FIRST_SEED + 1 and request.num_steps not in seen:
+            seen[request.num_steps] = waiting.pop(0) if waiting else 1.0
+        return 0.01 * seen.get(request.num_steps, 1.0) if is_long and settings["seed"] == FIRST_SEED + 1 else 0.01
+
+    return seconds
+
+
+def test_a_longer_run_that_took_other_seconds_than_its_rival_is_made_again_at_the_pace_it_had(tmp_path):
+    write(tmp_path)
+    engine = machine(step_seconds=paced(2.0, 2.0))
+    found = ask(tmp_path, engine)
+    longer = [one for one in engine.asked if isinstance(one, Train) and one.target is None and one.num_steps]
+    assert [one.num_steps for one in longer] == [1000, 1000, 500, 1000]
+    assert [point["run_seconds"] for point in found.points if point["arm"] == "plan_long"] == [10.0, 10.0, 10.0]
+    assert found.equal_time["no_worse"]
+    assert advise_again(tmp_path / "out", "prove") == found
+
+
+def test_seconds_that_stay_unequal_leave_open_what_equal_time_gives(tmp_path):
+    write(tmp_path)
+    found = ask(tmp_path, machine(step_seconds=paced(3.0, 1.5)))
+    assert found.equal_time["plan_seconds"] == pytest.approx((10 + 10 + 5) / 3, rel=1e-3)
+    assert found.equal_time["no_worse"] is None
+    told = "With seed 1001 the plan's longer run took 5.0 s where its rival took 10.0 s"
+    assert any(told in note for note in found.notes)
+
+
 @pytest.mark.parametrize("after", range(1, 9))
 def test_a_proof_that_was_broken_off_repeats_no_run(tmp_path, after):
     write(tmp_path)

@@ -102,19 +102,22 @@ def judge(pairs: Sequence[Pair], speedup: float | None, span: tuple[float, float
 
 
 def at_equal_time(pairs: Sequence[Pair], question: ProveQuestion) -> dict[str, Any] | None:
-    """What the plan came to in the seconds of its rival's own run, beside what the rival came to."""
+    """What the plan came to in the seconds of its rival's own run, beside what the rival came to.
+
+    Which is better is left open where a longer run took other seconds than its rival did.
+    """
     both = [(pair.rival, pair.plan_long) for pair in pairs if pair.plan_long is not None]
     rivals = [rival.last_value for rival, _ in both if rival.last_value is not None]
     plans = [long.last_value for _, long in both if long.last_value is not None]
     if len(rivals) < len(pairs) or len(plans) < len(pairs):
         return None
-    sign = 1.0 if question.goal == "max" else -1.0
+    sign, equal = 1.0 if question.goal == "max" else -1.0, all(pair.is_equal_time for pair in pairs)
     plan, rival, spread = statistics.fmean(plans), statistics.fmean(rivals), max(rivals) - min(rivals)
     return {
         "plan_score": plan,
         "rival_score": rival,
         "spread": spread if len(rivals) > 1 else None,
-        "no_worse": sign * (plan - rival) >= -spread if len(rivals) > 1 else None,
+        "no_worse": sign * (plan - rival) >= -spread if len(rivals) > 1 and equal else None,
         "plan_seconds": statistics.fmean(long.trained.seconds for _, long in both),
         "rival_seconds": statistics.fmean(rival.trained.seconds for rival, _ in both),
     }

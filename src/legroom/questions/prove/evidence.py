@@ -1,11 +1,12 @@
 """The runs of a proof, read from the logbook's entries once: when each met the target, and with what it ended."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from legroom.logbook import Entry
-from legroom.questions.prove.records import ArmName, ProveQuestion
+from legroom.questions.prove.records import ArmName, ProveQuestion, are_equal
 from legroom.training.records import Evaluated, Train, Trained
 from legroom.training.stopping import reaches
 
@@ -73,6 +74,11 @@ class Pair:
     rival: Outcome
     plan_long: Outcome | None = None
 
+    @property
+    def is_equal_time(self) -> bool:
+        """Whether the longer run of the plan took the seconds of its rival."""
+        return self.plan_long is not None and are_equal(self.plan_long.trained.seconds, self.rival.trained.seconds)
+
 
 def gather(entries: Iterable[Entry], question: ProveQuestion) -> list[Pair]:
     """The seeds of which both arms have run, in order."""
@@ -82,8 +88,7 @@ def gather(entries: Iterable[Entry], question: ProveQuestion) -> list[Pair]:
         plan, rival = (_outcome(runs, arm, seed, question) for arm in ("plan", "rival"))
         if plan is None or rival is None:
             continue
-        request = question.long_run(seed, plan.trained, rival.trained)
-        long = None if request is None else _found(runs, request, "plan_long", seed, question)
+        long = _long(runs, plan.trained, rival.trained, seed, question)
         pairs.append(Pair(seed=seed, plan=plan, rival=rival, plan_long=long))
     return pairs
 
@@ -97,6 +102,19 @@ def _found(
 ) -> Outcome | None:
     found = [result for asked, result in runs if asked == request]
     return outcome_of(found[-1], arm, seed, question) if found else None
+
+
+def _long(
+    runs: Sequence[tuple[Train, Any]], plan: Trained, rival: Trained, seed: int, question: ProveQuestion
+) -> Outcome | None:
+    """The plan's run for the seconds of its rival: of two, the one that came nearer to them."""
+    request = question.long_run(seed, plan, rival)
+    first = None if request is None else _found(runs, request, "plan_long", seed, question)
+    if request is None or first is None:
+        return None
+    again = question.long_again(request, first.trained, rival)
+    second = None if again is None else _found(runs, again, "plan_long", seed, question)
+    return min(filter(None, (first, second)), key=lambda run: abs(math.log(run.trained.seconds / rival.seconds)))
 
 
 def outcome_of(trained: Trained, arm: ArmName, seed: int, question: ProveQuestion) -> Outcome:

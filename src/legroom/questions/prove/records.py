@@ -13,6 +13,8 @@ ArmName = Literal["plan", "rival", "plan_long"]
 """plan_long: the plan's run stretched to the seconds of its rival's own run."""
 FIRST_SEED = 1000
 """Far from those that a search used: a plan must hold for seeds it has not seen."""
+EQUAL_TIME = 1.1
+"""Factor within which the longer run of a plan took the seconds of its rival."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +55,26 @@ class ProveQuestion:
             return None
         return replace(self.run("plan_long", seed), num_steps=num_steps)
 
+    def long_again(self, longer: Train, long: Trained, rival: Trained) -> Train | None:
+        """That run once more by the pace it had, where its seconds were not its rival's; None where they were."""
+        if are_equal(long.seconds, rival.seconds) or not long.seconds or "diverged" in _ends(long):
+            return None
+        num_steps = max(1, round(long.num_steps * rival.seconds / long.seconds))
+        return None if num_steps == longer.num_steps else replace(longer, num_steps=num_steps)
+
     def order(self) -> Iterator[tuple[int, tuple[Literal["plan", "rival"], ...]]]:
         """Seeds, and who runs first: in turn, so that a machine that slows down slows both."""
         for place, seed in enumerate(self.seeds):
             yield seed, ("rival", "plan") if place % 2 == 0 else ("plan", "rival")
+
+
+def are_equal(seconds: float, others: float) -> bool:
+    """Whether two runs took as long as one another, as far as an equal time needs it.
+
+    >>> are_equal(14.0, 13.0), are_equal(42.3, 14.1)
+    (True, False)
+    """
+    return max(seconds, others) <= EQUAL_TIME * min(seconds, others)
 
 
 def _ends(*runs: Trained) -> tuple[str, ...]:

@@ -15,7 +15,11 @@ def run_all(session: Session, question: ProveQuestion) -> None:
         found = {arm: pace.run(question.run(arm, seed), arm, seed) for arm in order}
         longer = question.long_run(seed, found["plan"], found["rival"])
         if longer is not None:
-            pace.run(longer, "plan_long", seed)
+            long = pace.run(longer, "plan_long", seed)
+            again = question.long_again(longer, long, found["rival"])
+            if again is not None:
+                pace.add("plan_long")
+                pace.run(again, "plan_long", seed)
         elif question.equal_time:
             pace.skip("plan_long")
 
@@ -49,6 +53,10 @@ class Pace:
         self.done += self.weights[arm]
         self.num_left[arm] -= 1
         return trained
+
+    def add(self, arm: ArmName) -> None:
+        """One more run of that arm is needed."""
+        self.num_left[arm] += 1
 
     def skip(self, arm: ArmName) -> None:
         """One run of that arm is not needed."""

@@ -13,7 +13,8 @@ COARSE = 0.1
 
 def notes_of(answer: ProveAnswer, pairs: Sequence[Pair], others: Sequence[str]) -> ProveAnswer:
     """The answer with its notes."""
-    notes = [*_missed(answer, pairs), *_coarse(pairs), *_cadence(answer), *_later(answer), *_forecast(answer)]
+    notes = [*_missed(answer, pairs), *_coarse(pairs), *_cadence(answer), *_later(answer), *_unequal(answer, pairs)]
+    notes += _forecast(answer)
     missing = [] if len(pairs) > 1 else ["the spread over seeds: one seed has run; --seeds 3 tells it"]
     if answer.plan_cost_seconds is None:
         missing.append("what making the plan took: its file does not say")
@@ -93,6 +94,17 @@ def _later(answer: ProveAnswer) -> Iterable[str]:
         f"After the rival's own {format_seconds(found['rival_seconds'])} the plan's {answer.target['name']} is "
         f"{found['plan_score']:.4g}, {word} the rival's {found['rival_score']:.4g}{spread}"
     )
+
+
+def _unequal(answer: ProveAnswer, pairs: Sequence[Pair]) -> Iterable[str]:
+    """A longer run that took other seconds than its rival compares nothing."""
+    for pair in pairs if answer.equal_time else ():
+        if pair.plan_long is not None and not pair.is_equal_time:
+            long, rival = (format_seconds(run.trained.seconds) for run in (pair.plan_long, pair.rival))
+            yield (
+                f"With seed {pair.seed} the plan's longer run took {long} where its rival took {rival}: the "
+                "machine changed its pace, so what both have after equal time is not told"
+            )
 
 
 def _forecast(answer: ProveAnswer) -> Iterable[str]:

@@ -9,6 +9,7 @@ from legroom import api
 from legroom.errors import JobRaised, UsageError
 from legroom.job import Settings
 from legroom.questions.prove.records import FIRST_SEED
+from legroom.questions.prove.view import prove_rows
 from legroom.questions.prove.words import sentence
 from legroom.session import advise_again
 from legroom.testing import FakeLearner, FakeMachine, FakeMemory, FakeRuns, plant_host
@@ -71,6 +72,16 @@ def test_the_planted_speedup_is_found_and_advised_again(tmp_path):
     assert answer.payback_runs == pytest.approx(30 / (3.0 - 1.26))
     assert answer.num_predicted_hits == 0, "1.26 s is below the 1.5 to 2.5 s foretold"
     assert advise_again(tmp_path / "out", "prove") == answer
+
+
+def test_money_to_the_target_is_told_where_an_hour_has_a_price(tmp_path):
+    write(tmp_path)
+    answer = ask(tmp_path, equal_time=False, price=3600.0)
+    assert (answer.plan_money, answer.rival_money) == pytest.approx((answer.plan_seconds, answer.rival_seconds))
+    assert ("money to the target", "1.26", "the rival's 3") in list(prove_rows(answer))
+    assert advise_again(tmp_path / "out", "prove") == answer
+    free = ask(tmp_path, equal_time=False, resume=True)
+    assert (free.plan_money, free.rival_money) == (None, None)
 
 
 def test_both_arms_are_looked_at_after_as_many_samples_and_the_rivals_run_at_least_twenty_times(tmp_path):
@@ -272,6 +283,7 @@ def test_an_error_of_the_job_is_told_with_whose_run_it_was(tmp_path):
         ({"evaluate_samples": 0}, "--evaluate-samples is 0"),
         ({"target": "accuracy=1"}, "'accuracy=1' cannot be read"),
         ({"against": "nobody.toml"}, "nobody.toml"),
+        ({"price": -1.0}, "--price is -1; it must be at least 0"),
         ({"device": "cuda"}, "there is no GPU here"),
     ],
     ids=str,

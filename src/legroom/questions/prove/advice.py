@@ -7,11 +7,13 @@ from typing import Any
 
 from legroom.errors import NothingMeasured
 from legroom.laws.intervals import ratio_mean
+from legroom.laws.time_to_target import money
 from legroom.logbook import Records
 from legroom.questions.prove.answer import ProveAnswer, Verdict
 from legroom.questions.prove.evidence import Outcome, Pair, gather
 from legroom.questions.prove.records import ProveQuestion
 from legroom.questions.prove.words import notes_of
+from legroom.training.records import Train
 
 EQUAL = 1.05
 """Factor within which both count as equally fast, where the whole range lies inside."""
@@ -42,6 +44,8 @@ def advise(records: Records, question: ProveQuestion) -> ProveAnswer:
         at_least=at_least,
         plan_seconds=plan_seconds,
         rival_seconds=rival_seconds,
+        plan_money=_money(plan_seconds, question.plan, question),
+        rival_money=_money(rival_seconds, question.rival, question),
         plan_steps=statistics.fmean(run.num_steps for run in plans),
         rival_steps=statistics.fmean(run.num_steps for run in rivals),
         plan_score=_mean(run.value(question.metric) for run in plans),
@@ -121,6 +125,14 @@ def at_equal_time(pairs: Sequence[Pair], question: ProveQuestion) -> dict[str, A
         "plan_seconds": statistics.fmean(long.trained.seconds for _, long in both),
         "rival_seconds": statistics.fmean(rival.trained.seconds for rival, _ in both),
     }
+
+
+def _money(seconds: float | None, arm: Train, question: ProveQuestion) -> float | None:
+    """What the seconds of an arm cost; processes on a CPU share one machine, whose hour is paid for once."""
+    if seconds is None or question.price_per_hour is None:
+        return None
+    num_paid = 1 if arm.device == "cpu" else int(arm.settings["num_devices"])
+    return money(seconds, num_paid, question.price_per_hour)
 
 
 def _num_met(runs: Sequence[Outcome]) -> int:

@@ -28,6 +28,9 @@ class ProveAnswer(Answer):
     plan_seconds: float | None
     """To the target: all seconds spent, runs that missed it included, over the runs that met it."""
     rival_seconds: float | None
+    plan_money: float | None = None
+    """What these seconds cost on all devices, in the currency of the price; None where no price was named."""
+    rival_money: float | None = None
     plan_steps: float
     """Updates to the target, or of the whole run where it was missed, in the mean."""
     rival_steps: float

@@ -1,5 +1,6 @@
 """`legroom prove`: did the plan pay?"""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ def prove(
     seeds: int = 3,
     evaluate_samples: int | None = None,
     equal_time: bool = True,
+    price: float | None = None,
     force: bool = False,
     run: Run | None = None,
 ) -> ProveAnswer:
@@ -42,10 +44,13 @@ def prove(
     another plan.toml. target: "score=0.97"; where absent, the plan's.
     evaluate_samples: samples between evaluations, in both arms.
     equal_time: let the rival train to its own end, and the plan for as many seconds, to compare what they end with.
+    price: of a device's hour; what both pay to the target is then told.
     """
     run = run or Run()
     address = address_of(job, options)
     check_counts({"--seeds": seeds, "--evaluate-samples": evaluate_samples})
+    if price is not None and not 0 <= price < math.inf:
+        raise UsageError(f"--price is {price:g}; it must be at least 0, as 2.5/h")
     check_cuda(run.host, device)
     planned = _read(plan, address, run, force=force)
     rival = _read(against, address, run, force=force) if against not in (DEFAULT, SWEEP) else None
@@ -75,6 +80,7 @@ def prove(
             predicted_seconds=planned.predicted_seconds,
             predicted_range=planned.predicted_range,
             plan_cost_seconds=planned.cost_seconds,
+            price_per_hour=price,
             notes=tuple(arms.notes),
         )
         session.note(question)

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from legroom.units import parse_price
+
 
 def words(
     plan: Annotated[Path | None, typer.Option(metavar="FILE", help="The plan.toml to prove.")] = None,
@@ -25,8 +27,12 @@ def words(
     only_target: Annotated[
         bool, typer.Option("--only-target", help="End every run at the target; compare nothing after as many seconds.")
     ] = False,
+    price: Annotated[
+        str | None, typer.Option(metavar="PRICE", help="Of a device's hour, as 2.5/h: what both pay to the target.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Use a plan of another job or machine.")] = False,
 ) -> dict[str, Any]:
     """Did the plan pay? Trains it and its rival to the same target, in turn, with fresh seeds."""
     named = {"plan": plan, "against": against, "target": target, "seeds": seeds, "evaluate_samples": evaluate_samples}
-    return {**named, "equal_time": not only_target, "force": force}
+    money = {"price": None if price is None else parse_price(price)}
+    return {**named, **money, "equal_time": not only_target, "force": force}

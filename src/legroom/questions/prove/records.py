@@ -39,6 +39,8 @@ class ProveQuestion:
     predicted_seconds: float | None = None
     predicted_range: tuple[float, float] | None = None
     plan_cost_seconds: float | None = None
+    price_per_hour: float | None = None
+    """Of a device; None where nobody named one."""
     notes: tuple[str, ...] = ()
     """What a reader has to know of the runs."""
 

@@ -38,6 +38,9 @@ def prove_rows(answer: ProveAnswer) -> Iterable[Row]:
     if answer.speedup is not None:
         span = "" if answer.range is None else "{:.2f} to {:.2f} at 90 %, by the seeds".format(*answer.range)
         yield "speedup", f"{'at least ' if answer.at_least else ''}{answer.speedup:.2f}", span
+    if answer.plan_money is not None:
+        beside = "" if answer.rival_money is None else f"the rival's {answer.rival_money:.3g}"
+        yield "money to the target", f"{answer.plan_money:.3g}", beside
     if answer.plan_cost_seconds is not None:
         yield "the plan took", format_seconds(answer.plan_cost_seconds), _paid(answer)
     if answer.predicted_seconds is not None and answer.predicted_range is not None:

@@ -1,7 +1,7 @@
 """What one child has built of the job: data, model, optimizer and the step that joins them."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -12,7 +12,7 @@ from torch import nn
 
 from legroom.child.batches import BatchSource
 from legroom.errors import JobRaised, LegroomError
-from legroom.job import Job
+from legroom.job import Job, Settings
 from legroom.job_address import JobAddress, load_job
 from legroom.training.options import apply_options, make_optimizer, place_model
 from legroom.training.step import TrainingStep
@@ -34,6 +34,8 @@ class BuiltJob:
         """Private memory of the largest loader worker seen."""
         self.kept: dict[str, Any] = {}
         """What a question holds here from request to request, by its name."""
+        self.options: dict[str, Any] = {}
+        """Settings of the step now built that are not the job's own."""
 
     @cached_property
     def job(self) -> Job:
@@ -80,16 +82,34 @@ class BuiltJob:
         """Build on the host what every question needs."""
         _ = self.model, self.train
 
-    def training_step(self, device: torch.device, precision: str, watch: Callable[[str], None]) -> TrainingStep:
-        """The job's step with a model on the device."""
-        settings = replace(self.job.baseline, precision=precision, accumulation_steps=1)
+    @property
+    def settings(self) -> Settings:
+        """The job's own, but for the options of the step."""
+        return replace(self.job.baseline, **self.options)
+
+    def training_step(
+        self,
+        device: torch.device,
+        precision: str,
+        watch: Callable[[str], None],
+        options: Mapping[str, Any] | None = None,
+    ) -> TrainingStep:
+        """The job's step with a model on the device; with options of the step in place of its own."""
+        self._use(options or {})
+        settings = replace(self.settings, precision=precision, accumulation_steps=1)
         model = place_model(self.model, settings, device)
         return TrainingStep(self._job_as_run, model.train(), self.optimizer, settings, device, watch)
 
+    def _use(self, options: Mapping[str, Any]) -> None:
+        if dict(options) != self.options:
+            self.forget_model()
+            self.__dict__.pop("_job_as_run", None)
+            self.options = dict(options)
+
     @cached_property
     def _job_as_run(self) -> Job:
-        """The job with what its own settings change of the loss; kept, since a compiled loss is compiled once."""
-        return apply_options(self.job, self.job.baseline)
+        """The job with what the settings change of the loss; kept, since a compiled loss is compiled once."""
+        return apply_options(self.job, self.settings)
 
     @cached_property
     def optimizer(self) -> Any:
@@ -97,7 +117,7 @@ class BuiltJob:
         if self.job.optimizer is None:
             return None
         with blaming("optimizer"):
-            return make_optimizer(self.job, self.model, self.job.baseline)
+            return make_optimizer(self.job, self.model, self.settings)
 
     def _source(self, name: str, make: Callable[[], Any]) -> BatchSource:
         self.beat(name)

@@ -6,8 +6,10 @@ import pytest
 
 from legroom import api
 from legroom.errors import UsageError
+from legroom.questions.memory.records import StepPeaks
 from legroom.questions.speed.fake import FakeSteps
 from legroom.questions.speed.records import TimeSteps
+from legroom.questions.variants.fake import FakeVariants
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, FakeMemory, plant_host
 
@@ -88,6 +90,27 @@ def test_steps_are_timed_with_the_plans_own_variables_and_only_their_like_is_com
     assert {request.num_threads for request in engine.asked if isinstance(request, TimeSteps)} == {2}
     assert answer.expected_seconds is None
     assert any("how long a step took" in what for what in answer.not_measured)
+
+
+FASTER = "[fused]\nvalue = true\n[channels_last]\nvalue = true\n"
+
+
+def test_a_plan_with_variants_is_proved_and_timed_with_them(tmp_path):
+    path, engine = planned(tmp_path, more=FASTER), machine()
+    answer = check(path, engine)
+    asked = [request for request in engine.asked if isinstance(request, StepPeaks | TimeSteps)]
+    assert [request.options for request in asked] == [{"channels_last": True, "fused": True}] * 4
+    assert answer.expected_seconds is None, "steps without the variants are another matter"
+
+
+def test_steps_with_variants_are_held_against_what_the_variants_took_when_the_plan_was_made(tmp_path):
+    words = {"batch_size": 256, "only": ["fused"], "device": "cpu"}
+    engine = FakeMachine(FakeVariants(ratios={"fused": 1.25}, step_seconds=0.05))
+    api.variants("digits", run=api.Run(out=tmp_path, engine=engine, host=host()), **words)
+    path = planned(tmp_path, more="[fused]\nvalue = true\n")
+    slow, fast = (check(path, machine(seconds)) for seconds in (0.05, 0.04))
+    assert fast.expected_seconds == pytest.approx(0.04)
+    assert (slow.holds, fast.holds) == (False, True)
 
 
 def test_what_changed_in_job_and_torch_is_listed(tmp_path):

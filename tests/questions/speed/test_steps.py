@@ -77,6 +77,15 @@ def test_every_size_is_timed_with_its_interval_shares_and_load():
     assert found.uncounted == ["mkldnn_rnn_layer"] or found.flops_per_sample > 0
 
 
+def test_a_step_is_built_with_the_options_asked_for_and_the_next_one_without_them():
+    built = BuiltJob(address_of(hungry))
+    for options in ({"fused": True}, {}):
+        request = TimeSteps(batch_sizes=(4,), options=options, **SHORT)
+        step = Subject(4, request, built, open_timer(torch.device("cpu"))).step
+        assert bool(step.optimizer.param_groups[0]["fused"]) == bool(options)
+        assert step.settings.fused == bool(options)
+
+
 @pytest.mark.parametrize(("run", "seconds"), [(0, 0.01), (1, 0.02)])
 def test_a_fresh_process_counts_its_slow_steps_as_a_plain_loop_does(monkeypatch, run, seconds):
     timer = open_timer(torch.device("cpu"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from legroom.errors import UsageError
 from legroom.host.target import check_cuda, choose_target
-from legroom.job import Settings
+from legroom.job import FASTER, Settings
 from legroom.job_address import AnyJob, JobAddress, address_of
 from legroom.plan_file import Plan, read_plan
 from legroom.plan_use import plan_for, settings_of, variables_of
@@ -42,7 +42,8 @@ def check(
     address = address.at_size(size) if size else address
     out = folder_of(path, run.out)
     with open_memory_session("check", address, replace(run, out=out and out / size), target) as session:
-        settings = Settings(**{**session.describe(run.seed).baseline, **settings_of(planned)})
+        own = Settings(**session.describe(run.seed).baseline)
+        settings = replace(own, **settings_of(planned))
         about = memory_question(session, target, settings.precision, run.seed)
         about = replace(
             about, num_workers=settings.num_workers, allocator=planned.value("allocator") or about.allocator
@@ -53,6 +54,7 @@ def check(
             batch_size=settings.batch_size,
             accumulation_steps=settings.accumulation_steps,
             variables=variables_of(planned),
+            options={name: value for name in FASTER if (value := getattr(settings, name)) != getattr(own, name)},
         )
         question = _compare(session, question, planned, path.parent / size)
         session.note(question)

@@ -8,7 +8,8 @@ from pathlib import Path
 from legroom.errors import UsageError
 from legroom.laws.time_to_target import compute_seconds
 from legroom.logbook import FILE_NAME, Entry, RunStarted, read_lines
-from legroom.questions.speed.records import StepTime, StepTimes, TimeSteps
+from legroom.questions.speed.records import StepTimes, TimeSteps
+from legroom.questions.variants.records import TimeVariant, VariantTimed
 from legroom.requests import JobDescription
 
 TIMED, BETWEEN = 1.1, 1.25
@@ -41,27 +42,41 @@ def known_of(folder: Path) -> Known:
 
 def expected_step(known: Known, wanted: TimeSteps) -> tuple[float, tuple[float, float]] | None:
     """Seconds of such a step by what was timed, with a range; None where no size was timed in the same way."""
-    seen: dict[int, list[StepTime]] = {}
-    for point in _points(known.entries, wanted):
-        seen.setdefault(point.batch_size, []).append(point)
+    seen: dict[int, list[float]] = {}
+    for timed, seconds in (*_timed(known.entries, wanted), *_in_turns(known.entries, wanted)):
+        seen.setdefault(timed, []).append(seconds)
     if not seen:
         return None
     sizes, (size,) = sorted(seen), wanted.batch_sizes
-    middles = [statistics.median(point.median_seconds for point in seen[each]) for each in sizes]
-    seconds = compute_seconds(size, sizes, middles)
+    seconds = compute_seconds(size, sizes, [statistics.median(seen[each]) for each in sizes])
     if size not in seen:
         return seconds, (seconds / BETWEEN, seconds * BETWEEN)
-    low, high = (end(point.median_seconds for point in seen[size]) for end in (min, max))
-    return seconds, (min(low, seconds / TIMED), max(high, seconds * TIMED))
+    return seconds, (min(*seen[size], seconds / TIMED), max(*seen[size], seconds * TIMED))
 
 
-def _points(entries: Iterable[Entry], wanted: TimeSteps) -> Iterable[StepTime]:
+def _timed(entries: Iterable[Entry], wanted: TimeSteps) -> Iterable[tuple[int, float]]:
+    """Batch sizes and seconds of steps that were timed alone, as wanted."""
     for entry in entries:
         asked, result = entry.request, entry.result
         if isinstance(asked, TimeSteps) and isinstance(result, StepTimes):
-            same = (asked.device, asked.precision, asked.environment)
-            if same == (wanted.device, wanted.precision, wanted.environment):
-                yield from (point for point in result.points if point.outcome == "measured")
+            same = (asked.device, asked.precision, asked.environment, asked.options)
+            if same == (wanted.device, wanted.precision, wanted.environment, wanted.options):
+                measured = (point for point in result.points if point.outcome == "measured")
+                yield from ((point.batch_size, point.median_seconds) for point in measured)
+
+
+def _in_turns(entries: Iterable[Entry], wanted: TimeSteps) -> Iterable[tuple[int, float]]:
+    """The same of variants of the step, which are timed in turns with the job's own."""
+    for entry in entries:
+        asked, result = entry.request, entry.result
+        if not isinstance(asked, TimeVariant) or not isinstance(result, VariantTimed) or not result.variant_seconds:
+            continue
+        options = {name: value for name, value in asked.changes.items() if name != "precision"}
+        settings = {**asked.settings, **asked.changes}
+        same = (asked.device, settings.get("precision"), asked.environment, options)
+        if same == (wanted.device, wanted.precision, wanted.environment, wanted.options):
+            passes = int(settings["accumulation_steps"])
+            yield int(settings["batch_size"]), statistics.median(result.variant_seconds) / passes
 
 
 def differences(known: Known, digest: str, description: JobDescription, version: str) -> Iterable[str]:

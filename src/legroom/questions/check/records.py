@@ -1,7 +1,7 @@
 """What a check compares: a plan, what was known when it was made, and what is so now."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from legroom.environments import PASSIVE_THREADS, REUSE_MALLOC
@@ -28,6 +28,8 @@ class CheckQuestion:
     accumulation_steps: int = 1
     variables: Mapping[str, str]
     """Of the environment, as the plan sets them."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the step, of job.FASTER, as the plan sets them and the job itself does not."""
     expected_seconds: float | None = None
     """Of a step at that batch, by what was timed for the plan; None where nothing was."""
     expected_range: tuple[float, float] | None = None
@@ -39,13 +41,18 @@ class CheckQuestion:
     def proof(self) -> StepPeaks:
         """The request that proves its batch."""
         passes = min(2, self.accumulation_steps)  # gradients are held from the second pass on
-        return self.memory.proof(self.batch_size, accumulation_steps=passes)
+        return self.memory.proof(self.batch_size, accumulation_steps=passes, options=self.options)
 
     def timings(self) -> list[TimeSteps]:
         """The requests that time its steps: processes of their own on a CPU, rounds in one on a GPU."""
         device, threads = self.memory.device, self.variables.get("OMP_NUM_THREADS")
         plain = TimeSteps(
-            device=device, batch_sizes=(self.batch_size,), precision=self.memory.precision, seconds=3.0, min_rounds=3
+            device=device,
+            batch_sizes=(self.batch_size,),
+            precision=self.memory.precision,
+            options=self.options,
+            seconds=3.0,
+            min_rounds=3,
         )
         if device != "cpu":
             return [plain]

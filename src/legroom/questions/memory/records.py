@@ -44,6 +44,8 @@ class StepPeaks(Request["PhasePeaks"]):
     allocator: Allocator = "expandable"
     anew: bool = False
     """Build model and optimizer anew first: the order in which a run fills the card decides where gaps are left."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the step in place of the job's own, of job.FASTER."""
     seed: int = 0
 
     @property

@@ -49,7 +49,7 @@ class FakeSteps:
         self.after_larger = after_larger
         """What a size takes in a process that has run a larger one, as a share."""
         self.setting_factors = setting_factors or {}
-        """What a step takes with a variable of the environment set, as a share, by the variable's name."""
+        """What a step takes with a variable of the environment or an option of the step, as a share, by its name."""
         self._largest, self._pace = 0, 1.0
         self._random = random.Random(seed)
 
@@ -111,7 +111,8 @@ class FakeSteps:
         )
 
     def _factor(self, size: int, request: TimeSteps) -> float:
-        settings = [self.setting_factors.get(name, 1.0) for name in request.environment]
+        names = [*request.environment, *(name for name, is_set in request.options.items() if is_set)]
+        settings = [self.setting_factors.get(name, 1.0) for name in names]
         return self._pace * math.prod(settings) * (self.after_larger if size < self._largest else 1.0)
 
     def _launching(self) -> float:

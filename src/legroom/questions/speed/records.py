@@ -34,6 +34,8 @@ class TimeSteps(Request["StepTimes"]):
     """On a CPU: in a process whose idle threads sleep."""
     num_threads: int | None = None
     """On a CPU: threads of the process; None leaves the user's own number."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the step in place of the job's own, of job.FASTER."""
     run: int = 0
     """Above 0, the number of a fresh process that times each size once, from the smallest on; 0 means rounds.
 

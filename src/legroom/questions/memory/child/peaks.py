@@ -72,7 +72,7 @@ def _measure(request: StepPeaks, built: BuiltJob, clock: Clock) -> PhasePeaks:
         use_allocator(request.allocator)
     meter = open_meter(request.device, request.cap_bytes)
     watch = PhaseWatch(meter, built)
-    step = built.training_step(device, request.precision, watch)
+    step = built.training_step(device, request.precision, watch, request.options)
     seconds: list[float] = []
     for batch in itertools.islice(built.train.batches(request.batch_size, request.samples), request.num_steps):
         watch.start_step()

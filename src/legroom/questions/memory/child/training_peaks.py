@@ -118,6 +118,7 @@ def _training_request(request: StepPeaks, built: BuiltJob) -> Train:
     assert request.num_workers is not None
     settings = replace(
         built.job.baseline,
+        **request.options,
         batch_size=request.batch_size,
         accumulation_steps=request.accumulation_steps,
         num_workers=request.num_workers,

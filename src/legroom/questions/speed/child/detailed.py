@@ -37,7 +37,7 @@ def phase_shares(subject: Subject) -> dict[str, float]:
             seen[phase].append(now - last[0])
         last[0] = now
 
-    step = subject.built.training_step(subject.device, subject.request.precision, watch)
+    step = subject.make_step(watch)
     try:
         placed = subject.place()
         for _ in range(NUM_STEPS if subject.step_seconds < LONG_SECONDS else NUM_LONG_STEPS):

@@ -21,7 +21,7 @@ from legroom.laws.intervals import median_interval
 from legroom.questions.speed.records import DeviceLoad, StepTime, TimeSteps
 from legroom.questions.speed.step_law import HIDDEN
 from legroom.training.data.batch import move
-from legroom.training.step import Watch
+from legroom.training.step import TrainingStep, Watch
 
 VISIT_SECONDS = 0.1
 """A visit is long against a turn of the scheduler, which on shared cores is 16 ms."""
@@ -46,13 +46,17 @@ class Subject:
     def __init__(self, batch_size: int, request: TimeSteps, built: BuiltJob, timer: StepTimer) -> None:
         self.batch_size, self.request, self.built, self.timer = batch_size, request, built, timer
         self.device = torch.device(request.device)
-        self.step = built.training_step(self.device, request.precision, lambda phase: None)
+        self.step = self.make_step(lambda phase: None)
         self.outcome: Literal["measured", "out_of_memory", "no_batch"] = "measured"
         self.step_seconds = 0.0
         self.core_seconds = self.system_seconds = self.wall_seconds = 0.0
         self.num_repeats = self.peak_bytes = self.available_bytes = 0
         self.held: list[Held] = []
         self._batches: list[Batch] = []
+
+    def make_step(self, watch: Watch) -> TrainingStep:
+        """The step that the request asks for."""
+        return self.built.training_step(self.device, self.request.precision, watch, self.request.options)
 
     def visit(self) -> float:
         """Seconds of a step, by as many as fill a visit; the first visit warms up.
@@ -102,7 +106,7 @@ class Subject:
             return
 
         def watched(watch: Watch) -> Callable[[], Any]:
-            step = self.built.training_step(self.device, self.request.precision, watch)
+            step = self.make_step(watch)
             return lambda: step([next(placed)])
 
         try:

@@ -1,12 +1,14 @@
 """The lines that a plan is told in for other libraries do what the plan says."""
 
 import ast
+import warnings
 
 import pytest
 import torch
 
 from legroom.job import Settings
-from legroom.questions.plan.code import NAMES, code_of
+from legroom.questions.base import Recommendation
+from legroom.questions.plan.code import NAMES, code_of, variables_text
 from legroom.training.schedule_text import make_schedule
 
 PLAN = {
@@ -63,28 +65,77 @@ def lines(request, monkeypatch):
         torch.distributed.destroy_process_group()
 
 
-def test_the_lines_for_pytorch_train_with_the_plans_batch_rate_passes_and_length(lines):
-    seen, rates = [], []
+class Watched:
+    """What the lines need of a user, and what they did with it."""
 
-    def make_optimizer(model, rate):
-        rates.append(rate)
-        return torch.optim.SGD(model.parameters(), rate)
+    def __init__(self, num_samples):
+        self.batches, self.rates = [], []
+        self.words = {
+            "model": torch.nn.Linear(2, 1),
+            "dataset": torch.ones(num_samples, 2),
+            "make_optimizer": self.make_optimizer,
+            "compute_loss": self.compute_loss,
+        }
 
-    def compute_loss(model, batch):
-        seen.append(len(batch))
+    def make_optimizer(self, model, rate):
+        optimizer = torch.optim.SGD(model.parameters(), rate)
+        optimizer.register_step_pre_hook(lambda optimizer, *_: self.rates.append(optimizer.param_groups[0]["lr"]))
+        return optimizer
+
+    def compute_loss(self, model, batch):
+        self.batches.append(len(batch))
         return model(batch).square().mean()
 
-    model = torch.nn.Linear(2, 1)
-    words = {
-        "model": model,
-        "dataset": torch.ones(33, 2),
-        "make_optimizer": make_optimizer,
-        "compute_loss": compute_loss,
-    }
-    exec(lines, words)
-    assert rates == [0.25]
-    assert seen == [4] * 40
-    assert words["optimizer"].param_groups[0]["lr"] == 0.0
+
+TRUTH = make_schedule("stable:cooldown=0.25", num_steps=20, steps_per_epoch=10, warmup_steps=5)
+RATES = [0.25 * TRUTH(step) for step in range(20)]
+"""Of the plan's 20 updates."""
+
+
+def test_the_lines_for_pytorch_train_with_the_plans_batch_rates_passes_and_length(lines):
+    watched = Watched(29)
+    exec(lines, watched.words)
+    assert watched.batches == [4] * 40
+    assert watched.rates == pytest.approx(RATES)
+
+
+def test_the_lines_for_accelerate_train_alike_though_an_epoch_ends_amid_an_update():
+    pytest.importorskip("accelerate")
+    from accelerate.state import AcceleratorState, GradientState
+
+    watched = Watched(29)
+    try:
+        exec(code_of(PLAN, 20, 5)["accelerate"], watched.words)
+    finally:  # they are shared by all of a process
+        AcceleratorState._reset_state(reset_partial_state=True)
+        GradientState._reset_state()
+    assert watched.batches == [4] * 40
+    assert watched.rates == pytest.approx(RATES)
+
+
+def test_the_lines_for_lightning_train_alike(tmp_path, monkeypatch):
+    lightning = pytest.importorskip("lightning")
+    watched = Watched(33)
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = torch.nn.Linear(2, 1)
+
+        def training_step(self, batch, index):
+            return watched.compute_loss(self.net, batch)
+
+    monkeypatch.chdir(tmp_path)
+    quiet = "accelerator='cpu', logger=False, enable_checkpointing=False, enable_progress_bar=False, "
+    quiet += "enable_model_summary=False, "
+    space = {**watched.words, "module": Module()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that so small a job needs no workers, it does not know
+        exec(code_of(PLAN, 20, 5)["lightning"].replace("Trainer(", f"Trainer({quiet}"), space)
+        Module.configure_optimizers = space["configure_optimizers"]
+        space["trainer"].fit(space["module"], space["loader"])
+    assert watched.batches == [4] * 40
+    assert watched.rates == pytest.approx(RATES)
 
 
 def test_every_library_is_told_of_several_devices():
@@ -99,14 +150,43 @@ def test_every_library_is_told_of_several_devices():
         assert words not in code_of(PLAN, 20, 5)[name]
 
 
-def test_transformers_takes_the_arguments(tmp_path, monkeypatch):
+def test_every_library_is_told_which_variables_to_start_with():
+    found = [
+        Recommendation(name=name, value=value, range=None, because="planted")
+        for name, value in (("environment", "OMP_NUM_THREADS=1"), ("allocator", "expandable"))
+    ]
+    text = variables_text(found)
+    assert text == "OMP_NUM_THREADS=1 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    assert variables_text([]) == ""
+    for name, lines in code_of(PLAN, 20, 5, variables=text).items():
+        assert lines.startswith(f"# start with: {text} python this_file.py\n"), name
+    several = code_of({**PLAN, "num_devices": 4}, 20, 5, variables=text)
+    assert several["pytorch"].startswith(f"# start with: {text} torchrun --nproc-per-node 4 this_file.py\n")
+    assert several["lightning"].startswith(f"# start with: {text} python this_file.py\n")
+
+
+@pytest.mark.parametrize("schedule", ["stable:cooldown=0.25", "stable:cooldown=0.25,shape=sqrt"])
+def test_transformers_takes_the_arguments_and_makes_the_same_schedule_of_them(tmp_path, monkeypatch, schedule):
     pytest.importorskip("transformers")
+    from transformers.optimization import get_scheduler
+
     monkeypatch.chdir(tmp_path)
     words = {}
-    exec(code_of(PLAN, 20, 5)["transformers"].replace("seed=3", "seed=3, use_cpu=True"), words)
+    lines = code_of({**PLAN, "schedule": schedule}, 20, 5)["transformers"]
+    exec(lines.replace("seed=3", "seed=3, use_cpu=True"), words)
     found = words["arguments"]
     assert (found.max_steps, found.per_device_train_batch_size, found.gradient_accumulation_steps) == (20, 4, 2)
-    assert found.lr_scheduler_kwargs == {"num_decay_steps": 5, "decay_type": "linear"}
+    optimizer = torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), 1.0)
+    named = (found.lr_scheduler_type, optimizer, found.warmup_steps, found.max_steps, found.lr_scheduler_kwargs)
+    factor = get_scheduler(*named).lr_lambdas[0]
+    truth = make_schedule(schedule, num_steps=20, steps_per_epoch=10, warmup_steps=5)
+    assert [factor(step) for step in range(21)] == pytest.approx([truth(step) for step in range(21)])
+
+
+def test_transformers_is_told_to_take_the_optimizer_that_the_rate_was_found_for():
+    lines = code_of(PLAN, 20, 5, optimizer="SGD")["transformers"]
+    assert "for your SGD" in lines
+    assert "optimizers=(make_optimizer(model, 0.25), None)" in lines
 
 
 def test_the_lines_for_pytorch_train_with_layout_and_fused_optimizer():

@@ -12,7 +12,7 @@ from legroom.questions.base import Recommendation
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import limit_of, rate_note, recommend_batch
-from legroom.questions.plan.code import code_of
+from legroom.questions.plan.code import with_code
 from legroom.questions.plan.device_words import device_notes
 from legroom.questions.plan.faster import Changes, variables_at, variants_at
 from legroom.questions.plan.forecast import Forecast, cost_in_money, factors_of, forecast_of
@@ -29,7 +29,8 @@ SETTINGS = tuple(item.name for item in fields(Settings))
 
 def advise(records: Records, question: PlanQuestion) -> PlanAnswer:
     """The plan that the answers give, at the job's own model size or at another that was planned for."""
-    return with_sizes(advise_own_size(records, question), question.sizes)
+    own = with_code(advise_own_size(records, question), records.description().optimizer_name)
+    return with_sizes(own, question.sizes)
 
 
 def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
@@ -80,7 +81,6 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
         before=dict(question.before),
         cost_seconds=sum(question.spent.values()) + sum(question.before.values()),
         missing=[*question.missing, *unknown],
-        code=code_of(asdict(settings), words["num_steps"], cooldown),
         shown_code=question.code,
         plan_path=question.path,
         **{name: value for name, value in asdict(settings).items() if name in names},

@@ -1,7 +1,12 @@
 """The plan as lines of code or arguments, for those who train without legroom: made from its numbers alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+from legroom.environments import EXPANDABLE, environment_text
+from legroom.questions.base import Recommendation
+from legroom.questions.plan.answer import PlanAnswer
 
 NAMES = ("pytorch", "lightning", "transformers", "accelerate")
 PRECISIONS = {
@@ -9,6 +14,12 @@ PRECISIONS = {
     "accelerate": {"fp32": "no", "bf16": "bf16", "fp16": "fp16"},
 }
 """What each calls the number formats."""
+PASSES = (
+    "from accelerate.utils import GradientAccumulationPlugin\n",
+    "gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps={passes}, sync_with_dataloader=False), ",
+)
+"""Import and argument of Accelerator: given their number alone, it ends an update with each epoch, however few passes
+that has by then."""
 FACTOR = '''\
 def factor(step):
     """Of the rate: a climb over {warmup} updates, then constant, then {cooldown} updates down to 0."""
@@ -17,9 +28,34 @@ def factor(step):
 '''
 
 
-def code_of(settings: Mapping[str, Any], num_steps: int | None, cooldown_steps: int | None) -> dict[str, str]:
-    """The plan in each of the libraries, by its name."""
+def with_code(answer: PlanAnswer, optimizer: str) -> PlanAnswer:
+    """The plan with its lines; optimizer: the class of the job's own, empty where nobody knows it."""
+    words = {"variables": variables_text(answer.recommendations), "optimizer": optimizer}
+    return replace(answer, code=code_of(answer.settings, answer.num_steps, answer.cooldown_steps, **words))
+
+
+def variables_text(recommendations: Sequence[Recommendation]) -> str:
+    """The variables of the environment that a plan names, as a shell sets them; its allocator is one of them."""
+    found = {item.name: item.value for item in recommendations}
+    set_ones = {name: value for name, value in EXPANDABLE.items() if value is not None}
+    allocator = environment_text(set_ones) if found.get("allocator") == "expandable" else ""
+    return " ".join(filter(None, (found.get("environment"), allocator)))
+
+
+def code_of(
+    settings: Mapping[str, Any],
+    num_steps: int | None,
+    cooldown_steps: int | None,
+    *,
+    variables: str = "",
+    optimizer: str = "",
+) -> dict[str, str]:
+    """The plan in each of the libraries, by its name.
+
+    variables: of the environment, as a shell sets them. optimizer: the class of the job's own.
+    """
     words = {**settings, "num_steps": num_steps, "cooldown": cooldown_steps or 0}
+    words |= {"variables": variables, "optimizer": optimizer}
     makers = (_pytorch, _lightning, _transformers, _accelerate)
     size = words.get("model_size", "").replace("=", " ")
     first = f"# make the model with {size}\n" if size else ""
@@ -42,9 +78,12 @@ def _schedule(words: Mapping[str, Any]) -> str:
 
 
 def _start(words: Mapping[str, Any], command: str = "torchrun --nproc-per-node") -> str:
-    """How to start so many processes; nothing where there is one."""
-    num = words["num_devices"]
-    return f"# start with: {command} {num} this_file.py\n" if num > 1 else ""
+    """How to start so many processes, and with which variables; nothing where it is one without any."""
+    several = words["num_devices"] > 1
+    if not several and not words["variables"]:
+        return ""
+    program = f"{command} {words['num_devices']}" if several else "python"
+    return f"# start with: {' '.join(filter(None, (words['variables'], program)))} this_file.py\n"
 
 
 def _shared(words: Mapping[str, Any]) -> str:
@@ -122,7 +161,8 @@ def _lightning(words: Mapping[str, Any]) -> str:
     devices = f'devices={words["num_devices"]}, strategy="ddp", ' if words["num_devices"] > 1 else ""
     length = f"max_steps={words['num_steps']}" if words["num_steps"] else f"max_epochs={words['num_epochs']}"
     return (
-        "import lightning\nimport torch\nfrom torch.utils.data import DataLoader\n\n"
+        _start({**words, "num_devices": 1})  # it starts its processes by itself
+        + "import lightning\nimport torch\nfrom torch.utils.data import DataLoader\n\n"
         + _schedule(words)
         + f"\n\ndef configure_optimizers(self):  # of your LightningModule\n"
         f"    optimizer = make_optimizer(self, {words['learning_rate']!r})\n"
@@ -140,7 +180,8 @@ def _lightning(words: Mapping[str, Any]) -> str:
 def _transformers(words: Mapping[str, Any]) -> str:
     length = f"max_steps={words['num_steps']}" if words["num_steps"] else f"num_train_epochs={words['num_epochs']}"
     if words["cooldown"]:
-        kwargs = {"num_decay_steps": words["cooldown"], "decay_type": "linear"}
+        shape = "1-sqrt" if "shape=sqrt" in words["schedule"] else "linear"
+        kwargs = {"num_decay_steps": words["cooldown"], "decay_type": shape}
         schedule = f'lr_scheduler_type="warmup_stable_decay",\n    lr_scheduler_kwargs={kwargs!r},'
     elif words["schedule"] == "constant":
         schedule = 'lr_scheduler_type="constant_with_warmup",'
@@ -160,7 +201,16 @@ def _transformers(words: Mapping[str, Any]) -> str:
         f"    max_grad_norm={words['clip_norm'] or 0.0},\n"
         f"    bf16={words['precision'] == 'bf16'},\n    fp16={words['precision'] == 'fp16'},\n"
         f"    dataloader_num_workers={words['num_workers']},{ahead}\n    dataloader_drop_last=True,\n{more}"
-        f"    seed={words['seed']},\n)\n"
+        f"    seed={words['seed']},\n)\n" + _own_optimizer(words)
+    )
+
+
+def _own_optimizer(words: Mapping[str, Any]) -> str:
+    """How Trainer takes the optimizer that the rate was found for: it makes an AdamW of its own else."""
+    optimizer = words["optimizer"] or "optimizer"
+    return (
+        f"# The rate is for your {optimizer}, where Trainer makes an AdamW of its own:\n"
+        f"# Trainer(args=arguments, ..., optimizers=(make_optimizer(model, {words['learning_rate']!r}), None))\n"
     )
 
 
@@ -182,13 +232,14 @@ def _accelerate(words: Mapping[str, Any]) -> str:
             "        scheduler.step()\n",
         )
     )
+    imported, accumulates = PASSES if passes > 1 else ("", "")
     return (
         _start(words, "accelerate launch --num_processes")
         + "import itertools\n\nimport torch\nfrom accelerate import Accelerator\n"
-        "from torch.utils.data import DataLoader\n\n"
+        f"{imported}from torch.utils.data import DataLoader\n\n"
         + _schedule(words)
         + "\n"
-        + f"accelerator = Accelerator(gradient_accumulation_steps={passes}, mixed_precision={precision!r})\n"
+        + f"accelerator = Accelerator({accumulates.format(passes=passes)}mixed_precision={precision!r})\n"
         + _faster(words)
         + _loader(words)
         + f"optimizer = make_optimizer(model, {words['learning_rate']!r})\n"

@@ -1,10 +1,12 @@
 """Every number of a plan is told with its reason and its evidence, from files alone."""
 
+import io
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from legroom import api
@@ -13,6 +15,7 @@ from legroom.errors import NothingMeasured, UsageError
 from legroom.laws.time_to_target import steps_to_target
 from legroom.offers import offers_table
 from legroom.plan_file import read_plan
+from legroom.questions.explain.view import print_explain
 from legroom.questions.explain.what_if import batch_table
 from legroom.testing import FakeMachine, plant_host
 
@@ -93,6 +96,16 @@ def test_other_batch_sizes_are_told_by_the_laws_of_the_plan_as_far_as_memory_all
     assert [row["chosen"] for row in rows] == [False, False, True]
     assert rows[0]["seconds"] == pytest.approx(steps_to_target(64, 100.0, 64.0) * 0.01)
     assert batch_table({}, 256) == []
+
+
+def test_where_the_own_settings_stay_no_batch_is_called_chosen_and_the_rate_is_said_to_be_another(plan):
+    assert not any(row["chosen"] for row in batch_table(FACTORS, 256, kept=True))
+    answer = replace(api.explain(plan, "batch_size"), batches=batch_table(FACTORS, 256, kept=True))
+    assert answer.kept, "the plan names no length of a run"
+    said = io.StringIO()
+    print_explain(Console(file=said, width=200), answer)
+    assert "at the rate that was found, which is not recommended" in said.getvalue()
+    assert "chosen" not in said.getvalue()
 
 
 def on_h200(folder, more="[num_steps]\nvalue = 1000\n"):

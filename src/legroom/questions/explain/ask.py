@@ -34,6 +34,8 @@ class ExplainAnswer(Answer):
     """`name`, `value`, `range`, `because`, `evidence` (kind, number of records, seconds they took), `findings`."""
     batches: list[dict[str, Any]]
     """What other batch sizes would take, by the plan's own laws; empty where they are not kept beside it."""
+    kept: bool = False
+    """Whether the job's own settings stay: the batches are then told at a rate that was found and not recommended."""
     offers: list[dict[str, Any]] = field(default_factory=list)
     """Forecasts for cards that can be rented, the soonest first; empty where none was named."""
 
@@ -49,6 +51,7 @@ def explain(plan: Path | str, name: str | None = None, *, offers: str | None = N
     entries, saved, notes = _beside(path.parent)
     plans = [each.answer for each in saved if each.question == "plan"]
     factors = getattr(plans[0], "factors", None) or {} if plans else {}
+    batch_size, kept = planned.value("batch_size"), planned.value("num_steps") is None
     return ExplainAnswer(
         job=planned.job,
         machine=planned.machine,
@@ -62,7 +65,8 @@ def explain(plan: Path | str, name: str | None = None, *, offers: str | None = N
         predicted_range=planned.predicted_range,
         explained=[_explain(item, entries, saved) for item in chosen],
         offers=offers_table(offers, planned, factors, entries) if offers is not None else [],
-        batches=batch_table(factors, planned.value("batch_size")) if name in (None, "batch_size") else [],
+        batches=batch_table(factors, batch_size, kept=kept) if name in (None, "batch_size") else [],
+        kept=kept,
     )
 
 

@@ -1,6 +1,5 @@
 """Why a plan says so, in a terminal."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -26,7 +25,7 @@ def print_explain(console: Console, answer: ExplainAnswer) -> None:
     for item in answer.explained:
         _print_one(console, item)
     if answer.batches:
-        _print_batches(console, answer.batches)
+        _print_batches(console, answer)
     if answer.offers:
         print_offers(console, answer.offers)
     for note in (*answer.notes, *answer.not_measured):
@@ -45,10 +44,11 @@ def _print_one(console: Console, item: dict[str, Any]) -> None:
         print_rows(console, [(f"    {fact[0]}", fact[1], fact[2]) for fact in finding["facts"]])
 
 
-def _print_batches(console: Console, batches: Sequence[dict[str, Any]]) -> None:
-    console.print("\nWhat other batch sizes would take, by the laws of this plan (forecast):")
+def _print_batches(console: Console, answer: ExplainAnswer) -> None:
+    at = " at the rate that was found, which is not recommended" if answer.kept else ""
+    console.print(f"\nWhat other batch sizes would take{at}, by the laws of this plan (forecast):")
     grid = Grid("batch", "updates", "an update", "to the target", "")
-    for row in batches:
+    for row in answer.batches:
         times = [format_seconds(row[name]) for name in ("step_seconds", "seconds")]
         grid.add_row(f"{row['batch_size']:,}", f"{row['num_steps']:,.0f}", *times, "chosen" if row["chosen"] else "")
     console.print(grid)

@@ -20,14 +20,17 @@ OCTAVES = (-2, -1, 0, 1, 2)
 """Around the batch that was chosen."""
 
 
-def batch_table(factors: Mapping[str, Any], batch_size: Any) -> list[dict[str, Any]]:
-    """Rows for batches around the plan's own; none where its answer kept no factors."""
+def batch_table(factors: Mapping[str, Any], batch_size: Any, *, kept: bool = False) -> list[dict[str, Any]]:
+    """Rows for batches around the plan's own; none where its answer kept no factors.
+
+    kept: whether the job's own settings stay, so that none of the rows is what is to be run.
+    """
     needed = ("least_steps", "critical_batch_size", "sizes", "seconds", "update", "evaluation", "num_evaluations")
     if batch_size is None or any(factors.get(name) is None for name in needed) or not factors["sizes"]:
         return []
     sizes = [max(1, round(batch_size * 2.0**octave)) for octave in OCTAVES]
     rows = [_row(factors, size) for size in dict.fromkeys(sizes) if size <= _most(factors)]
-    return [{**row, "chosen": row["batch_size"] == batch_size} for row in rows]
+    return [{**row, "chosen": row["batch_size"] == batch_size and not kept} for row in rows]
 
 
 def _most(factors: Mapping[str, Any]) -> float:

@@ -8,13 +8,13 @@ from legroom.errors import NothingMeasured
 from legroom.host.cards import PEAKS, peaks_of
 from legroom.host.offers import read_offers
 from legroom.job import Settings
-from legroom.laws.roofline import Peaks, forecast_offer, rank_offers
-from legroom.laws.time_to_target import compute_seconds
+from legroom.laws.roofline import Peaks, Work, floor_seconds, forecast_offer, rank_offers
+from legroom.laws.time_to_target import compute_seconds, load_seconds, steps_to_target, update_size
 from legroom.logbook import Entry
 from legroom.plan_file import Plan
 from legroom.requests import DeviceSpeed
 
-NEEDED = ("sizes", "seconds", "fixed_bytes", "bytes_per_sample")
+NEEDED = ("sizes", "seconds", "fixed_bytes", "bytes_per_sample", "least_steps")
 
 
 def offers_table(text: str, plan: Plan, factors: Mapping[str, Any], entries: Sequence[Entry]) -> list[dict[str, Any]]:
@@ -25,8 +25,8 @@ def offers_table(text: str, plan: Plan, factors: Mapping[str, Any], entries: Seq
         entries,
         machine=plan.machine,
         settings=plan.settings,
-        batch_size=plan.value("batch_size"),
-        num_steps=plan.value("num_steps"),
+        batch_size=plan.value("batch_size") or 0,
+        is_own=plan.value("num_steps") is None,
     )
 
 
@@ -37,29 +37,30 @@ def forecast_offers(
     *,
     machine: str,
     settings: Settings,
-    batch_size: int | None,
-    num_steps: int | None,
+    batch_size: int,
+    is_own: bool,
 ) -> list[dict[str, Any]]:
     """The offers from the soonest to the latest, each with its place by money; all of it is forecast.
 
-    As many cards are rented as the plan has devices; how they talk to one another there is left out.
+    is_own: whether the run is that of the job's own settings, which stay. As many cards are rented as the plan has
+    devices; how they talk to one another there is left out.
     """
     precision, num_devices = settings.precision, settings.num_devices
     offers = [replace(each, price_per_hour=num_devices * each.price_per_hour) for each in read_offers(text, precision)]
-    if batch_size is None or num_steps is None or any(not factors.get(name) for name in NEEDED):
+    is_known = bool(factors.get("own")) if is_own else batch_size > 0
+    if not is_known or any(not factors.get(name) for name in NEEDED):
         raise NothingMeasured(
-            "A forecast for other cards needs a plan with its batch and its updates, and the answer of legroom plan "
-            "beside it. Make one with legroom plan"
+            "A forecast for other cards needs one of the time to the target here, and the answer of legroom plan "
+            "beside the plan. Make one with legroom plan"
         )
     here = _here(machine, precision, entries)
-    step = settings.accumulation_steps * compute_seconds(batch_size, factors["sizes"], factors["seconds"])
+    work = (_own_work if is_own else _planned_work)(factors, settings, batch_size)
     told = [
         forecast_offer(
             offer,
             here,
+            work,
             batch_size=batch_size,
-            step_seconds=step,
-            num_steps=num_steps,
             fixed_bytes=factors["fixed_bytes"],
             bytes_per_sample=factors["bytes_per_sample"],
         )
@@ -67,6 +68,54 @@ def forecast_offers(
     ]
     money = [each.name for each in rank_offers(told, "money")]
     return [{**asdict(each), "place_by_money": 1 + money.index(each.name)} for each in rank_offers(told)]
+
+
+def _planned_work(factors: Mapping[str, Any], settings: Settings, batch_size: int) -> Work:
+    """The plan's run here, by the laws that it was made of."""
+    size = update_size(batch_size, settings.accumulation_steps, settings.num_devices)
+    return _work(
+        factors,
+        batch_size=batch_size,
+        num_workers=settings.num_workers,
+        num_passes=settings.accumulation_steps,
+        num_steps=steps_to_target(size, factors["least_steps"], factors.get("critical_batch_size") or 0.0),
+    )
+
+
+def _own_work(factors: Mapping[str, Any], settings: Settings, batch_size: int) -> Work:
+    """The run of the job's own settings here, as it was seen."""
+    own = factors["own"]
+    length = {"num_passes": own["num_passes"], "num_steps": own["num_steps"]}
+    work = _work({**factors, **own}, batch_size=batch_size, num_workers=settings.num_workers, **length)
+    one_pass = max(0.0, own["step_seconds"] - work.update_seconds) / own["num_passes"]
+    compute = one_pass if work.num_workers else max(0.0, one_pass - work.load_seconds)
+    return replace(work, compute_seconds=compute)
+
+
+def _work(
+    factors: Mapping[str, Any], *, batch_size: float, num_workers: float, num_passes: float, num_steps: float
+) -> Work:
+    """A run with that batch of a pass."""
+    compute = compute_seconds(batch_size, factors["sizes"], factors["seconds"])
+    names = ("inline_seconds", "worker_seconds", "contention", "coherence", "core_seconds")
+    return Work(
+        num_steps=num_steps,
+        num_passes=num_passes,
+        compute_seconds=compute,
+        busy=_busy(factors, compute),
+        load_seconds=load_seconds(batch_size, num_workers, *(factors.get(name) or 0.0 for name in names)),
+        num_workers=num_workers,
+        update_seconds=factors.get("update") or 0.0,
+        evaluation_seconds=(factors.get("num_evaluations") or 0.0) * (factors.get("evaluation") or 0.0),
+    )
+
+
+def _busy(factors: Mapping[str, Any], compute: float) -> float:
+    """Share of a pass in which the device works: as seen by its own clock, else what grows with the batch."""
+    seen: float | None = factors.get("busy")
+    if seen is not None:
+        return seen
+    return max(0.0, 1 - floor_seconds(factors["sizes"], factors["seconds"]) / compute)
 
 
 def card_of(machine: str) -> str | None:

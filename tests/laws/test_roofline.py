@@ -7,9 +7,9 @@ import pytest
 from legroom.errors import UsageError
 from legroom.host.cards import CARDS, PEAKS, peaks_of, usable_bytes
 from legroom.host.offers import read_offers
-from legroom.laws.roofline import Offer, Peaks, forecast_offer, rank_offers, step_there, work_factor
+from legroom.laws.roofline import Offer, Peaks, Work, forecast_offer, rank_offers, run_seconds, work_factor
 
-RUN = {"batch_size": 64, "step_seconds": 0.1, "num_steps": 1000, "fixed_bytes": 1e9, "bytes_per_sample": 1e7}
+RUN = {"work": Work(num_steps=1000, compute_seconds=0.1), "batch_size": 64, "fixed_bytes": 1e9, "bytes_per_sample": 1e7}
 
 
 def planted(number):
@@ -30,9 +30,8 @@ def test_a_step_whose_work_is_known_takes_what_the_roofline_says_on_both_devices
         return max(flops / peaks.flops_per_second, num_bytes / peaks.bytes_per_second) / 0.4
 
     factor = work_factor(here, there, num_flops=flops, num_bytes=num_bytes)
-    told = step_there(planted_seconds(here), factor)
-    assert told.value == pytest.approx(planted_seconds(there))
-    assert told.low <= told.value <= told.high
+    assert planted_seconds(here) * factor.value == pytest.approx(planted_seconds(there))
+    assert factor.low * (1 - 1e-9) <= factor.value <= factor.high * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("number", range(20))
@@ -41,14 +40,20 @@ def test_without_a_count_of_the_work_the_truth_lies_in_the_range_whatever_binds(
     flops, num_bytes = 10 ** chance.uniform(9, 12), 10 ** chance.uniform(7, 10)
     truth = max(flops / there.flops_per_second, num_bytes / there.bytes_per_second)
     seen = max(flops / here.flops_per_second, num_bytes / here.bytes_per_second)
-    told = step_there(seen, work_factor(here, there), doubt=1.0)
-    assert told.low * (1 - 1e-9) <= truth <= told.high * (1 + 1e-9)
+    told = work_factor(here, there)
+    assert told.low * (1 - 1e-9) <= truth / seen <= told.high * (1 + 1e-9)
 
 
-def test_the_same_device_takes_as_long_and_a_host_that_sets_the_pace_gains_nothing_elsewhere():
-    here = planted(1)
-    assert step_there(0.1, work_factor(here, here)).value == pytest.approx(0.1)
-    assert step_there(0.1, work_factor(here, planted(2)), busy=0.0).value == pytest.approx(0.1)
+@pytest.mark.parametrize("number", range(20))
+def test_the_same_device_takes_as_long_and_no_device_less_than_what_its_host_does(number):
+    chance = random.Random(number)
+    names = ("compute_seconds", "busy", "load_seconds", "update_seconds", "evaluation_seconds")
+    words = {name: chance.random() for name in names}
+    work = Work(num_steps=100, num_passes=chance.randint(1, 3), num_workers=chance.randint(0, 2), **words)
+    assert work_factor(planted(number), planted(number)).value == pytest.approx(1.0)
+    host = (1 - work.busy) * work.compute_seconds * work.num_passes + work.update_seconds
+    assert run_seconds(work, 1e-9) >= 100 * host
+    assert run_seconds(work, 0.1) <= run_seconds(work, 1.0) <= run_seconds(work, 10.0)
 
 
 def test_a_batch_that_does_not_fit_is_made_of_passes_and_what_fits_nothing_is_ranked_last():

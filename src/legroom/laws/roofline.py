@@ -1,18 +1,21 @@
-"""A step on a device that is not here, from a step that was timed: how the peaks of both compare.
+"""A run on a device that is not here, from a run here: how the peaks of both compare.
 
-    f            = max(F / P', Q / W') / max(F / P, Q / W)      F: operations, Q: bytes moved by a step
-    f between      P / P'  and  W / W'                          where F or Q is not known
-    step(there)  = (1 - busy) * step(here) + busy * step(here) * f
+    f               = max(F / P', Q / W') / max(F / P, Q / W)      F: operations, Q: bytes moved by a step
+    f between         P / P'  and  W / W'                          where F or Q is not known
+    compute(there)  = (1 - busy) * compute(here) + busy * compute(here) * f
 
 P, W: peak operations and peak bytes a second of the device here; P', W' of the one there. busy: share of the step in
-which the device here works; the rest is the host's, which is taken for equally fast there. The share of its peak that a
-step reaches is taken for the same on both, which it is not: kernels are tuned for some devices, and small batches fill
-a large device less. So the range covers both ratios and a doubt on top. S. Williams et al., Roofline (CACM 2009).
+which the device here works; the rest is the host's, which is taken for equally fast there, as are loading and what a
+loop adds to an update. The share of its peak that a step reaches is taken for the same on both, which it is not:
+kernels are tuned for some devices, and small batches fill a large device less. So the range covers both ratios and a
+doubt on top. S. Williams et al., Roofline (CACM 2009).
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from legroom.laws.time_to_target import pass_seconds, seconds_to_target, step_seconds
 
 DOUBT = 1.5
 """Factor both ways beyond the ratios of peaks: what a forecast from published peaks alone may be off."""
@@ -62,19 +65,52 @@ def _bound(peaks: Peaks, num_flops: float, num_bytes: float) -> float:
     return max(num_flops / peaks.flops_per_second, num_bytes / peaks.bytes_per_second)
 
 
-def step_there(step_seconds: float, factor: Forecast, *, busy: float = 1.0, doubt: float = DOUBT) -> Forecast:
-    """Seconds of a step there, from one here of which the device works that share.
+def floor_seconds(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """Seconds of a pass that do not grow with its batch: launches, mostly, where they cannot be told apart.
 
-    >>> forecast = step_there(0.1, Forecast(value=0.4, low=0.25, high=0.5), busy=0.5, doubt=1.0)
-    >>> round(forecast.value, 3), round(forecast.low, 4), round(forecast.high, 3)
-    (0.07, 0.0625, 0.075)
+    By a line through the two smallest sizes that were timed, which rise; 0 where one alone was.
+
+    >>> [round(floor_seconds([64, 256], [0.01, last]), 4) for last in (0.025, 0.04)], floor_seconds([8], [1.0])
+    ([0.005, 0.0], 0.0)
     """
-    host, device = (1 - busy) * step_seconds, busy * step_seconds
-    return Forecast(
-        value=host + device * factor.value,
-        low=(host + device * factor.low) / doubt,
-        high=(host + device * factor.high) * doubt,
-    )
+    if len(sizes) < 2:
+        return 0.0
+    slope = (seconds[1] - seconds[0]) / (sizes[1] - sizes[0])
+    return min(seconds[0], max(0.0, seconds[0] - slope * sizes[0]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A run here, by what each part of it takes."""
+
+    num_steps: float
+    num_passes: float = 1
+    """Of an update."""
+    compute_seconds: float
+    """Of a pass."""
+    busy: float = 1.0
+    """Share of these in which the device works and does not wait for its host."""
+    load_seconds: float = 0.0
+    """Of the batch of a pass."""
+    num_workers: float = 0
+    """That load it meanwhile; without any, the training process does."""
+    update_seconds: float = 0.0
+    """What an update takes besides."""
+    evaluation_seconds: float = 0.0
+    """Of all evaluations together."""
+
+
+def run_seconds(work: Work, factor: float) -> float:
+    """Seconds of the run where the device takes so many times as long for the same work.
+
+    >>> work = Work(num_steps=100, compute_seconds=0.1, busy=0.5, load_seconds=0.08, num_workers=2, update_seconds=0.01)
+    >>> [round(run_seconds(work, factor), 2) for factor in (1.0, 0.8, 0.1)]
+    [11.0, 10.0, 9.0]
+    """
+    slower = 1 - work.busy + work.busy * factor
+    one_pass = pass_seconds(slower * work.compute_seconds, work.load_seconds, work.num_workers)
+    step = step_seconds(work.num_passes, one_pass, work.update_seconds, 0.0)
+    return seconds_to_target(work.num_steps, step, 1, slower * work.evaluation_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,27 +141,25 @@ class OfferForecast:
 def forecast_offer(
     offer: Offer,
     here: Peaks,
+    work: Work,
     *,
     batch_size: float,
-    step_seconds: float,
-    num_steps: float,
     fixed_bytes: float,
     bytes_per_sample: float,
-    busy: float = 1.0,
     num_flops: float = 0.0,
     num_bytes: float = 0.0,
     doubt: float = DOUBT,
 ) -> OfferForecast:
     """Memory, time and money of a run there; a batch that does not fit is made of several passes.
 
-    step_seconds: of an update of batch_size samples here. Passes of one update take its work together; what a pass
-    costs beyond that is inside the doubt.
+    batch_size: of a pass here. Smaller passes take its work together; what each costs beyond that is in the doubt.
 
     >>> peaks = Peaks(flops_per_second=2e13, bytes_per_second=2e12)
     >>> card = Offer(name="x", price_per_hour=3.6, memory_bytes=1e9, peaks=peaks)
     >>> here = Peaks(flops_per_second=1e13, bytes_per_second=1e12)
     >>> memory = {"fixed_bytes": 1e8, "bytes_per_sample": 2e7}
-    >>> told = forecast_offer(card, here, batch_size=64, step_seconds=0.2, num_steps=1000, doubt=1.0, **memory)
+    >>> work = Work(num_steps=1000, compute_seconds=0.2)
+    >>> told = forecast_offer(card, here, work, batch_size=64, doubt=1.0, **memory)
     >>> told.fits, told.largest_batch, told.num_passes, round(told.seconds.value), round(told.money.value, 3)
     (False, 45, 2, 100, 0.1)
     """
@@ -135,13 +169,16 @@ def forecast_offer(
             name=offer.name, fits=False, largest_batch=0, num_passes=math.inf, seconds=None, money=None
         )
     factor = work_factor(here, offer.peaks, num_flops=num_flops, num_bytes=num_bytes)
-    step = step_there(step_seconds, factor, busy=busy, doubt=doubt)
-    seconds = _times(step, num_steps)
+    seconds = Forecast(
+        value=run_seconds(work, factor.value),
+        low=run_seconds(work, factor.low) / doubt,
+        high=run_seconds(work, factor.high) * doubt,
+    )
     return OfferForecast(
         name=offer.name,
         fits=room >= batch_size,
         largest_batch=room,
-        num_passes=max(1, math.ceil(batch_size / room)),
+        num_passes=work.num_passes * max(1, math.ceil(batch_size / room)),
         seconds=seconds,
         money=_times(seconds, offer.price_per_hour / 3600),
     )

@@ -114,20 +114,54 @@ def on_h200(folder, more="[num_steps]\nvalue = 1000\n"):
     return read_plan(path)
 
 
+BUSY = {**FACTORS, "busy": 1.0}
+"""Of a device that never waits for its host."""
+NUM_STEPS = 125
+"""Of 256 samples, by these factors."""
+
+
 def test_offers_are_ranked_by_time_and_money_from_what_was_measured_here(tmp_path):
-    rows = offers_table("l4=0.7/h,h100=2.9/h,h200=4/h", on_h200(tmp_path), FACTORS, [])
+    rows = offers_table("l4=0.7/h,h100=2.9/h,h200=4/h", on_h200(tmp_path), BUSY, [])
     h200, h100, l4 = rows
     assert [row["name"] for row in rows] == ["h200-141gb", "h100-80gb", "l4-24gb"]
-    assert h200["seconds"]["value"] == pytest.approx(1000 * 0.02), "the same card takes what was measured"
-    assert h100["seconds"]["value"] == pytest.approx(20 * (4800 / 3350) ** 0.5)
+    assert h200["seconds"]["value"] == pytest.approx(NUM_STEPS * 0.02), "the same card takes what was measured"
+    assert h100["seconds"]["value"] == pytest.approx(NUM_STEPS * 0.02 * (4800 / 3350) ** 0.5)
     assert l4["seconds"]["low"] < l4["seconds"]["value"] < l4["seconds"]["high"]
     assert sorted(row["place_by_money"] for row in rows) == [1, 2, 3]
     assert min(rows, key=lambda row: row["money"]["value"])["place_by_money"] == 1
 
 
+@pytest.mark.parametrize("card", ["l4", "h200"])
+def test_what_the_host_does_takes_as_long_on_any_card(tmp_path, card):
+    host = {"busy": 0.0, "update": 0.003, "inline_seconds": 0.0001, "evaluation": 0.5, "num_evaluations": 4.0}
+    (row,) = offers_table(f"{card}=1/h", on_h200(tmp_path), {**FACTORS, **host}, [])
+    assert row["seconds"]["value"] == pytest.approx(NUM_STEPS * (0.02 + 0.003 + 256 * 0.0001) + 4 * 0.5)
+
+
+def test_without_a_clock_of_the_device_what_does_not_grow_with_the_batch_counts_as_the_hosts(tmp_path):
+    (row,) = offers_table("l4=1/h", on_h200(tmp_path), FACTORS, [])
+    factor = ((67 / 30.3) * (4800 / 300)) ** 0.5
+    floor = 0.02 / 3
+    assert row["seconds"]["value"] == pytest.approx(NUM_STEPS * (floor + (0.02 - floor) * factor))
+
+
+def test_a_run_of_the_own_settings_that_stay_is_forecast_as_it_was_seen(tmp_path):
+    own = {"num_passes": 2, "num_steps": 500.0, "step_seconds": 0.1, "evaluation": 0.5, "num_evaluations": 4.0}
+    factors = {**BUSY, "update": 0.002, "inline_seconds": 0.0001, "own": own}
+    seconds = {
+        card: offers_table(f"{card}=1/h", on_h200(tmp_path, ""), factors, [])[0]["seconds"]["value"]
+        for card in ("h200", "h100")
+    }
+    assert seconds["h200"] == pytest.approx(500 * 0.1 + 4 * 0.5)
+    host, factor = 0.002 + 2 * 256 * 0.0001, (4800 / 3350) ** 0.5
+    assert seconds["h100"] == pytest.approx(500 * (host + (0.1 - host) * factor) + 4 * 0.5 * factor)
+
+
 def test_a_forecast_without_a_planned_run_or_a_known_device_is_refused(tmp_path):
-    with pytest.raises(NothingMeasured, match="and the answer of legroom plan beside it"):
+    with pytest.raises(NothingMeasured, match="and the answer of legroom plan beside the plan"):
         offers_table("l4=0.7/h", on_h200(tmp_path), {}, [])
+    with pytest.raises(NothingMeasured, match="and the answer of legroom plan beside the plan"):
+        offers_table("l4=0.7/h", on_h200(tmp_path, ""), FACTORS, [])
     unknown = on_h200(tmp_path)
     with pytest.raises(NothingMeasured, match="how fast a toaster is at best"):
         offers_table("l4=0.7/h", replace(unknown, machine="a toaster"), FACTORS, [])

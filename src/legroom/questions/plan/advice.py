@@ -17,6 +17,7 @@ from legroom.questions.plan.device_words import device_notes
 from legroom.questions.plan.faster import Changes, variables_at, variants_at
 from legroom.questions.plan.forecast import Forecast, cost_in_money, factors_of, forecast_of
 from legroom.questions.plan.kept import changes_that_pay, own_run_seconds
+from legroom.questions.plan.more_factors import more_factors
 from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.sizes import with_sizes
@@ -47,8 +48,9 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
     settings = replace(baseline, **{item.name: item.value for item in found if item.name in SETTINGS})
     decided = {item.name for item in found}
     words = _forecast_words(question, forecast, adopted)
-    factors = dict(factors_of(question, forecast)) if forecast else {}
-    offers, unknown = _offers(records, question, settings, factors if adopted else {}, words["num_steps"])
+    kept_seconds = None if adopted else words["predicted_seconds"]
+    factors = {**factors_of(question, forecast), **more_factors(question, forecast, kept_seconds)} if forecast else {}
+    offers, unknown = _offers(records, question, settings, factors, is_own=adopted is None)
     cooldown = next((item.value for item in found if item.name == "cooldown_steps"), None)
     names = {item.name for item in fields(PlanAnswer)}
     target = question.target
@@ -88,16 +90,14 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
 
 
 def _offers(
-    records: Records, question: PlanQuestion, settings: Settings, factors: dict[str, Any], num_steps: int | None
+    records: Records, question: PlanQuestion, settings: Settings, factors: dict[str, Any], *, is_own: bool
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """What the plan's run would take on cards that were named, or why nobody can tell."""
+    """What the plan's run, or the own one that stays, would take on cards that were named, or why nobody can tell."""
     if not question.offers:
         return [], []
-    if not factors:
-        return [], ["What other cards would take was not forecast: it takes a plan that is surely better than today's"]
     words: dict[str, Any] = {"machine": records.head.machine, "settings": settings, "batch_size": settings.batch_size}
     try:
-        return forecast_offers(question.offers, factors, records.entries, num_steps=num_steps, **words), []
+        return forecast_offers(question.offers, factors, records.entries, is_own=is_own, **words), []
     except NothingMeasured as error:
         return [], [f"What other cards would take was not forecast. {error}"]
 

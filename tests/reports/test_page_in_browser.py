@@ -108,14 +108,18 @@ def test_no_control_of_a_figure_leads_to_a_service_elsewhere(open_page, few):
     assert said == []
 
 
-def test_a_narrow_screen_shows_facts_and_the_plans_reasons_whole(open_page, folder, train_answer):
+def test_a_narrow_screen_shows_facts_and_the_plans_reasons_whole(open_page, folder, train_answer, plan_answer):
     save_answer(folder, replace(train_answer, checkpoint=f"/home/{'long/' * 30}checkpoint.pt"))
+    told = {"target": "loss=0.12", "predicted_seconds": 7.2, "predicted_range": (5.8, 8.9)}
+    save_answer(folder, replace(plan_answer, baseline_seconds=22.9, baseline_from="forecast", **told))
     write_page(folder)
     page, said = open_page(folder / "report.html", width=400)
     right = "all => Math.max(...all.map(one => one.getBoundingClientRect().right))"
     assert page.locator("#table-plan-settings td").evaluate_all(right) <= 400
     widths = "all => Math.max(...all.map(one => one.parentElement.scrollWidth))"
     assert page.locator("#table-plan-settings, .facts").evaluate_all(widths) <= 400 - 2 * 20
+    narrowest = "all => Math.min(...all.map(one => one.getBoundingClientRect().width))"
+    assert page.locator("#table-plan-compared td:first-child").evaluate_all(narrowest) >= 80, "time to target"
     assert said == []
 
 

@@ -51,6 +51,19 @@ def test_each_folder_has_a_column_with_its_own_facts(folders):
     assert rows(page, "compared-folders")["machine"][0].startswith(NASTY)
 
 
+def test_plans_are_compared_by_their_settings_and_their_time_to_the_target(folders, plan_answer):
+    plan = replace(plan_answer, baseline={**plan_answer.baseline, "batch_size": 32}, target="score=0.97")
+    plan = replace(plan, settings={**plan.settings, "batch_size": 256, "num_workers": 0}, baseline_seconds=95.0)
+    for folder, seconds in zip(folders, (12.0, 30.0), strict=True):
+        span = {"predicted_seconds": seconds, "predicted_range": (seconds / 1.5, seconds * 1.5)}
+        save_answer(folder, replace(plan, baseline_from="measured", **span))
+    found = rows(gather_comparison(folders), "compared-plan")
+    assert found["time to target"] == [
+        "1 min 35 s \u2192 12.0 s (8.0 s to 18.0 s)", "1 min 35 s \u2192 30.0 s (20.0 s to 45.0 s)"
+    ]  # fmt: skip
+    assert found["batch"] == ["32 \u2192 256"] * 2
+
+
 def test_settings_are_told_where_the_folders_differ_and_only_there(folders, speed_answer):
     save_answer(folders[0], replace(speed_answer, settings={"batch_size": 512, "num_workers": 2}, machine="P100"))
     found = rows(gather_comparison(folders), "compared-speed-settings")

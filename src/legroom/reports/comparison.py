@@ -82,7 +82,7 @@ def _list(names: Sequence[str]) -> str:
 def _together(parts: Parts, names: Sequence[str]) -> PageSection:
     """One question: what each folder says, a row a fact; figures with the curves of all."""
     first = next(iter(parts.values()))
-    facts = {label: {name: value for name, value, _ in part.section.facts} for label, part in parts.items()}
+    facts = {label: _facts(part.section) for label, part in parts.items()}
     rows = [["answer", *(parts[name].section.summary if name in parts else "not asked" for name in names)]]
     for row in dict.fromkeys(name for found in facts.values() for name in found):
         rows.append([row, *(facts.get(name, {}).get(row, "") for name in names)])
@@ -93,6 +93,21 @@ def _together(parts: Parts, names: Sequence[str]) -> PageSection:
     ]
     section = Section(title=first.section.title, summary="", facts=[], figures=list(_figures(parts)), tables=tables)
     return PageSection(question=first.question, section=section)
+
+
+def _facts(section: Section) -> dict[str, str]:
+    """What it says, by name: rows of a table that opens it, from before to after, and its facts."""
+    opening = [table for table in section.tables if table.opens]
+    found = dict(_before_and_after(table, row) for table in opening for row in table.rows)
+    return {**found, **{name: value for name, value, _ in section.facts}}
+
+
+def _before_and_after(table: Table, row: Sequence[Any]) -> tuple[str, str]:
+    """The name of a row and its values, reasons left out; one alone where nothing changes."""
+    name, *values = (
+        str(cell) for cell, column in zip(row, table.columns, strict=True) if cell and not column.sentences
+    )
+    return name, " \u2192 ".join(dict.fromkeys(values))
 
 
 def _settings(parts: Parts, names: Sequence[str]) -> list[list[Any]]:

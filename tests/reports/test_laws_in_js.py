@@ -33,7 +33,7 @@ def argument(name, chance):
             return [chance.uniform(-0.1, 0.1) for _ in range(5)]
         case "on_one_machine":
             return chance.choice([0, 1])
-        case "seconds" | "slowdowns" | "values":
+        case "seconds" | "slowdowns" | "values" | "updates":
             return [chance.uniform(1e-4, 2) for _ in range(5)]
         case "factors":
             return factors(chance)
@@ -51,9 +51,10 @@ def argument(name, chance):
 
 
 def factors(chance):
-    """A run, its critical batch known or not."""
+    """A run, its critical batch known or not, what other targets take as well."""
     found = {name: argument(name, chance) for name in what_if.Factors.__annotations__}
-    return {**found, "critical_batch_size": chance.choice([None, found["critical_batch_size"]])}
+    unknown = chance.choice([{}, {"values": [], "updates": []}])
+    return {**found, **unknown, "critical_batch_size": chance.choice([None, found["critical_batch_size"]])}
 
 
 def arguments(law, chance):

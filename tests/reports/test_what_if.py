@@ -2,17 +2,23 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
 from legroom.laws import what_if
 from legroom.reports.figures import Section, WhatIf
 from legroom.reports.numbers import quantity
+from legroom.reports.page import Page, PageSection, render_page
 from legroom.reports.what_if import CONTROLS, PARTS, doublings, labelled, time_figure
 
 FACTORS = {
     "num_steps": 400.0,
     "known_size": 256.0,
+    "target_value": 0.97,
+    "planned_value": 0.97,
+    "values": [0.5, 0.9, 0.95, 0.98],
+    "updates": [20, 90, 210, 430],
     "critical_batch_size": 512.0,
     "sizes": [16, 64, 256, 1024],
     "seconds": [0.010, 0.012, 0.031, 0.118],
@@ -108,6 +114,7 @@ def test_at_first_the_page_shows_what_the_plan_has(page):
 def random_values(chance):
     """What a reader may write into the fields."""
     return {
+        "target_value": round(chance.uniform(0.5, 0.98), 3),
         "batch_size": chance.randint(1, 5000),
         "num_passes": chance.randint(1, 4),
         "num_workers": chance.randint(0, 16),
@@ -152,6 +159,25 @@ def test_the_mark_is_the_plans_until_a_reader_chooses_another_batch(page):
     assert page.evaluate(labels) == ["chosen"]
 
 
+def test_another_target_takes_as_many_updates_as_trials_did_and_is_named_where_the_plans_was(page):
+    fill(page, target_value="0.9")
+    factors = {**FACTORS, "target_value": 0.9}
+    check(page, factors)
+    share = 90 / (210 * (430 / 210) ** (2 / 3))
+    assert result(page, "steps") == pytest.approx([share * 400] * 2)
+    assert page.locator("#label-time").inner_text() == "Time to score 0.9"
+    assert page.locator("#caption-planted-time").inner_text().startswith("Time to score 0.9 against")
+    assert "the job's own" not in page.locator("#remark-time").inner_text(), "they are known at the plan's target"
+
+
+@pytest.mark.parametrize(("curve", "num_fields"), [({}, 1), ({"values": [], "updates": []}, 0)])
+def test_the_page_asks_for_a_target_where_trials_tell_what_others_take(curve, num_fields):
+    asked = replace(ASKED, factors={**FACTORS, **curve})
+    section = Section(title="What?", summary="Planted.", facts=[], what_if=asked)
+    page = Page(job="planted", name="planted", sections=[PageSection(question="plan", section=section)], notes=[])
+    assert render_page(page).count('<input name="target_value"') == num_fields
+
+
 def test_the_figure_follows_the_controls(page):
     fill(page, num_workers="0", batch_size="300")
     factors = {**FACTORS, "num_workers": 0, "batch_size": 300}
@@ -194,6 +220,7 @@ def test_where_the_critical_batch_is_unknown_other_batches_have_a_range_and_none
         ("num_workers", "-1", "Loader workers needs a whole number from 0 on."),
         ("num_devices", "1.5", "Devices needs a whole number from 1 on."),
         ("device_bytes", "0", "Memory of a device (GiB) needs a number from 0.001 on."),
+        ("target_value", "0.99", "Score or loss to reach needs a number from 0.5 to 0.98."),
     ],
 )
 def test_what_is_no_such_number_is_told_and_leaves_the_results_alone(page, name, value, sentence):
@@ -217,7 +244,7 @@ def test_the_keyboard_reaches_every_control_sees_where_it_is_and_takes_the_best_
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "take-best"
     page.keyboard.press("Enter")
-    assert page.locator("#what-if input").first.input_value() == str(best)
+    assert page.locator("#what-if input[name=batch_size]").input_value() == str(best)
     check(page, {**FACTORS, "batch_size": best})
 
 

@@ -10,7 +10,8 @@ was looked at and is not above N tells.
 
 The plan was measured at one size of an update, where it needs `num_steps` updates. At another size it needs S_min and
 B_crit's share of them; where B_crit is not known, at most as many updates or as many samples as there, whichever is
-more, and at least whichever is less: both ends of the law.
+more, and at least whichever is less: both ends of the law. To another target it needs as many times these updates, and
+as many times the evaluations, as trials at its rate needed: see `updates_to`.
 
 The page's controls compute with these functions, translated from this file: see `time_to_target`.
 """
@@ -47,6 +48,14 @@ class Factors(TypedDict):
     num_steps: float
     """Updates to the target at `known_size` samples an update."""
     known_size: float
+    target_value: float
+    """The score or loss that is to be reached."""
+    planned_value: float
+    """What `num_steps` reach."""
+    values: Sequence[float]
+    """Scores or losses that trials at its rate came to, from the worst to the best; empty where none is known."""
+    updates: Sequence[float]
+    """Of the first run that came to each."""
     critical_batch_size: float | None
     sizes: Sequence[float]
     seconds: Sequence[float]
@@ -147,22 +156,56 @@ def step_parts(factors: Factors) -> list[float]:
     return [passes(factors) * compute, passes(factors) * waiting, factors["update"], max(0.0, exposed + extra)]
 
 
+def updates_to(value: float, values: Sequence[float], updates: Sequence[float]) -> float:
+    """Updates to a score or loss by lines in ln updates between values that improve, whether they rise or fall.
+
+    Outside of them those of the nearest.
+
+    >>> [round(updates_to(score, [0.5, 0.8, 0.9], [10.0, 40.0, 160.0]), 1) for score in (0.4, 0.65, 0.9, 0.95)]
+    [10.0, 20.0, 160.0, 160.0]
+    >>> updates_to(0.3, [0.5, 0.3, 0.1], [10.0, 40.0, 160.0])
+    40.0
+    """
+    last = len(values) - 1
+    sign = 1.0 if values[last] > values[0] else -1.0
+    found = updates[0]
+    for place in range(last):
+        share = (value - values[place]) / (values[place + 1] - values[place])
+        line = updates[place] * (updates[place + 1] / updates[place]) ** min(1.0, max(0.0, share))
+        found = line if sign * value >= sign * values[place] else found
+    return found
+
+
+def target_share(factors: Factors) -> float:
+    """Updates to the target as a multiple of those to the plan's own; 1 where no other is known."""
+    values = factors["values"]
+    updates = factors["updates"]
+    if len(values) < 2:
+        return 1.0
+    return updates_to(factors["target_value"], values, updates) / updates_to(factors["planned_value"], values, updates)
+
+
 def steps_range(factors: Factors) -> list[float]:
     """The fewest and the most updates to the target by the law; one number twice where B_crit is known."""
     size = samples_of_update(factors)
     known = factors["known_size"]
     critical = factors["critical_batch_size"]
+    at_known = target_share(factors) * factors["num_steps"]
     if critical is None:
-        return [factors["num_steps"] * min(1.0, known / size), factors["num_steps"] * max(1.0, known / size)]
-    num_steps = steps_to_target(size, least_steps_from(factors["num_steps"], known, critical), critical)
+        return [at_known * min(1.0, known / size), at_known * max(1.0, known / size)]
+    num_steps = steps_to_target(size, least_steps_from(at_known, known, critical), critical)
     return [num_steps, num_steps]
+
+
+def evaluating_seconds(factors: Factors) -> float:
+    """Seconds of all evaluations of the run."""
+    return target_share(factors) * factors["num_evaluations"] * factors["evaluation"]
 
 
 def run_parts(factors: Factors) -> list[float]:
     """Seconds of the run by the parts of its steps, and its evaluations; by the most updates that it may need."""
     parts = step_parts(factors)
-    evaluations = factors["num_evaluations"] * factors["evaluation"]
-    return [*[steps_range(factors)[1] * part for part in parts], evaluations]
+    return [*[steps_range(factors)[1] * part for part in parts], evaluating_seconds(factors)]
 
 
 def seconds_range(factors: Factors) -> list[float]:
@@ -170,8 +213,8 @@ def seconds_range(factors: Factors) -> list[float]:
     steps = steps_range(factors)
     step = sum(step_parts(factors))
     spread = joined_spread(factors["steps_spread"], factors["seconds_spread"])
-    least = seconds_to_target(steps[0], step, factors["num_evaluations"], factors["evaluation"])
-    most = seconds_to_target(steps[1], step, factors["num_evaluations"], factors["evaluation"])
+    least = seconds_to_target(steps[0], step, 1, evaluating_seconds(factors))
+    most = seconds_to_target(steps[1], step, 1, evaluating_seconds(factors))
     return [least / spread, most, most * spread]
 
 

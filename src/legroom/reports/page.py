@@ -149,7 +149,7 @@ def _template() -> "Template":
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters["quantity"] = quantity
     made.filters["took"] = format_seconds
-    made.filters |= {"shown": what_if.shown, "labelled": what_if.labelled}
+    made.filters |= {"shown": what_if.shown, "labelled": what_if.labelled, "ends": what_if.ends}
     return made.get_template("page.html.j2")
 
 

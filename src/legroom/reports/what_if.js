@@ -13,7 +13,8 @@ function readFactors() {
     const empty = field.value.trim() === "", value = Number(field.value) * Number(field.dataset.scale);
     const fine = empty ? "mayBeEmpty" in field.dataset && !field.validity.badInput : field.checkValidity();
     field.setAttribute("aria-invalid", String(!fine));
-    const needs = `${field.labels[0].innerText.trim()} needs a ${field.step === "1" ? "whole " : ""}number from ${field.min} on.`;
+    const until = field.max ? `to ${field.max}` : "on";
+    const needs = `${field.labels[0].innerText.trim()} needs a ${field.step === "1" ? "whole " : ""}number from ${field.min} ${until}.`;
     if (!fine) wrong = wrong || needs;
     // A field that still holds what it held at first may show fewer digits than the plan has.
     if (field.value !== field.defaultValue) factors[field.name] = empty ? null : value;
@@ -30,10 +31,16 @@ function show(name, value, text, remark) {
   document.getElementById("remark-" + name).textContent = remark;
 }
 
+// The target in words; one that the reader chose, by the name of the plan's own.
+function targetOf(factors) {
+  return factors.target_value === asked.factors.target_value ? asked.target : `${asked.target.split(" ")[0]} ${inWords(factors.target_value)}`;
+}
+
 function showTime(factors) {
   const [low, likely, high] = LAWS.seconds_range(factors), steps = LAWS.steps_range(factors);
   const sure = steps[0] === steps[1], range = `${inSeconds(low)} to ${inSeconds(high)}`;
-  const own = asked.baseline_seconds, times = own ? `; the job's own settings: ${inSeconds(own)}` : "";
+  const own = targetOf(factors) === asked.target && asked.baseline_seconds, times = own ? `; the job's own settings: ${inSeconds(own)}` : "";
+  document.getElementById("label-time").textContent = `Time to ${targetOf(factors)}`;
   show("time", [low, likely, high], sure ? inSeconds(likely) : range, (sure ? range : "the critical batch size is not known") + times);
   const size = `of ${inWords(LAWS.samples_of_update(factors))} samples`;
   show("steps", steps, sure ? inWords(Math.ceil(steps[0])) : `${inWords(Math.ceil(steps[0]))} to ${inWords(Math.ceil(steps[1]))}`, size);
@@ -86,6 +93,7 @@ function redraw(factors, sizes) {
   });
   const own = factors.batch_size * factors.num_passes, first = asked.factors.batch_size * asked.factors.num_passes;
   figure.marks.forEach((mark) => { mark.value = grouped(own, 0); mark.label = own === first ? asked.mark : "chosen"; });
+  document.getElementById("caption-" + figure.name).textContent = figure.title.replace(asked.target, targetOf(factors));
   cancelAnimationFrame(drawing); // one drawing for all that was typed meanwhile
   drawing = requestAnimationFrame(() => window.Plotly && draw(figure));
 }

@@ -28,9 +28,14 @@ class Control:
     """Whether only whole numbers make sense."""
     may_be_empty: bool = False
     """Whether the run may do without it."""
+    within: str = ""
+    """Name of the factor that holds the values between which alone it makes sense; empty: any from the least on.
+
+    Where that has none, the control is left out."""
 
 
 CONTROLS = (
+    Control(name="target_value", label="Score or loss to reach", whole=False, within="values"),
     Control(name="batch_size", label="Batch of a pass", least=1),
     Control(name="num_passes", label="Passes an update", least=1),
     Control(name="num_workers", label="Loader workers"),
@@ -38,7 +43,7 @@ CONTROLS = (
     Control(name="device_bytes", label="Memory of a device (GiB)", scale=2**30, least=0.001, whole=False),
     Control(name="bandwidth", label="Link (GB/s)", scale=1e9, least=0.001, whole=False),
     Control(name="price_per_hour", label="Price of a device's hour", whole=False, may_be_empty=True),
-    Control(name="num_steps", label="Updates to the target, of {known_size:,.0f} samples", least=1),
+    Control(name="num_steps", label="Updates to the plan's target, of {known_size:,.0f} samples", least=1),
     Control(name="critical_batch_size", label="Critical batch size", may_be_empty=True),
 )
 
@@ -46,7 +51,7 @@ CONTROLS = (
 def shown(control: Control, factors: Factors) -> str:
     """What its field holds at first.
 
-    >>> shown(CONTROLS[4], {"device_bytes": 16 * 2**30}), shown(CONTROLS[8], {"critical_batch_size": None})
+    >>> shown(CONTROLS[5], {"device_bytes": 16 * 2**30}), shown(CONTROLS[9], {"critical_batch_size": None})
     ('16', '')
     """
     value = factors[control.name]  # type: ignore[literal-required]
@@ -58,6 +63,20 @@ def shown(control: Control, factors: Factors) -> str:
 def labelled(control: Control, factors: Factors) -> str:
     """What stands above its field."""
     return control.label.format(**factors)
+
+
+def ends(control: Control, factors: Factors) -> tuple[str, str] | None:
+    """The least and the most that its field takes, the latter empty where nothing ends it; None: there is none.
+
+    >>> factors = {"values": [0.5, 0.96], "target_value": 0.97}
+    >>> ends(CONTROLS[0], factors), ends(CONTROLS[0], {**factors, "values": []}), ends(CONTROLS[1], factors)
+    (('0.5', '0.97'), None, ('1', ''))
+    """
+    if not control.within:
+        return f"{control.least:g}", ""
+    values = factors[control.within]  # type: ignore[literal-required]
+    all_values = [*values, factors[control.name]]  # type: ignore[literal-required]
+    return (f"{min(all_values):.6g}", f"{max(all_values):.6g}") if len(values) > 1 else None
 
 
 def script() -> str:

@@ -1,5 +1,6 @@
 """The page of a plan: its controls begin where its forecast is, and say what stands in for what nobody measured."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -22,6 +23,19 @@ def test_the_controls_begin_at_the_plans_own_forecast(answer):
     assert (low, high) == pytest.approx(answer.predicted_range)
     assert asked.factors["batch_size"] * asked.factors["num_passes"] in asked.candidates
     assert asked.target == "loss 0.12"
+
+
+def test_an_easier_target_takes_fewer_updates_by_what_trials_at_the_rate_showed(answer, planted):
+    asked = what_if_of(answer).factors
+    values, updates = asked["values"], asked["updates"]
+    assert values == sorted(values, reverse=True), "losses fall"
+    assert values[-1] <= asked["target_value"] == asked["planned_value"] == 0.12 < values[0]
+    assert updates == sorted(updates)
+    easier = {**asked, "target_value": 0.3}
+    truth = math.log(planted.LEARNER.start_loss / 0.3) / math.log(planted.LEARNER.start_loss / 0.12)
+    found = what_if.steps_range(easier)[0] / what_if.steps_range(asked)[0]
+    assert found == pytest.approx(truth, rel=0.15)
+    assert what_if.seconds_range(easier)[1] < what_if.seconds_range(asked)[1]
 
 
 def test_before_and_after_open_the_section_and_the_figure_stacks_the_parts(answer):

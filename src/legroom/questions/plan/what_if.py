@@ -51,7 +51,7 @@ def _factors(given: Mapping[str, Any]) -> Factors:
     size, critical = update_size(given["batch_size"], given["num_passes"], given["num_devices"]), "critical_batch_size"
     knows_memory = given["fixed_bytes"] is not None
     found: dict[str, Any] = {name: given[name] for name in Factors.__annotations__ if name in given}
-    found |= {
+    found |= _target(given) | {
         "num_steps": steps_to_target(size, given["least_steps"], given[critical] or 0.0),
         "known_size": size,
         "fixed_bytes": given["fixed_bytes"] or 0.0,
@@ -64,7 +64,16 @@ def _factors(given: Mapping[str, Any]) -> Factors:
         "bandwidth": given.get("bandwidth") or LINK,
         **{name: given.get(name) or alone for name, alone in ALONE.items()},
     }
-    return cast("Factors", {name: value if name == critical else value or 0.0 for name, value in found.items()})
+    known = {name: 0.0 if value is None else value for name, value in found.items()}
+    return cast("Factors", {**known, critical: found[critical]})
+
+
+def _target(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The target as a number, and what other values take; nothing of these where no curve was kept."""
+    value = float((given.get("target") or "").partition("=")[2] or 0.0)
+    curve = given.get("curve") or {}
+    lists = {name: curve.get(name, []) for name in ("values", "updates")}
+    return {"target_value": value, "planned_value": value, **lists}
 
 
 def _worker_seconds(given: Mapping[str, Any]) -> float:

@@ -8,16 +8,12 @@ import pytest
 from legroom import api
 from legroom.job_address import JobAddress
 from legroom.questions.base import Recommendation
-from legroom.questions.devices.fake import FakeRing
 from legroom.questions.loading.answer import LoadingAnswer
-from legroom.questions.rate.fake import FakeLearning
-from legroom.questions.size.fake import FakeSizes
 from legroom.questions.speed.answer import SpeedAnswer
-from legroom.questions.variants.fake import FakeVariants
 from legroom.reports.page import Page, PageSection, render_page, write_page
 from legroom.reports.saved_answers import save_answer
 from legroom.reports.views import views
-from legroom.testing import FakeMachine, plant_host
+from legroom.testing import FakeMachine, FakeVariants, plant_host
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
@@ -56,14 +52,14 @@ def train_answer(tmp_path):
 @pytest.fixture
 def rate_answer(tmp_path):
     """Of a learner whose best rate is 0.1."""
-    run = api.Run(out=tmp_path / "rate", engine=FakeMachine(FakeLearning()))
+    run = api.Run(out=tmp_path / "rate", engine=FakeMachine())
     return api.rate(JobAddress(text=NASTY), device="cpu", target="loss=0.12", run=run)
 
 
 @pytest.fixture
 def size_answer(tmp_path):
     """Of planted trials."""
-    run = api.Run(out=tmp_path / "size", engine=FakeMachine(FakeSizes()))
+    run = api.Run(out=tmp_path / "size", engine=FakeMachine())
     return api.size(JobAddress(text=NASTY), device="cpu", seeds=1, run=run)
 
 
@@ -191,7 +187,7 @@ def sweep_answer(tmp_path):
 @pytest.fixture
 def devices_answer(tmp_path):
     """Of four devices on a ring."""
-    engine = FakeMachine(FakeRing(), num_samples=60_000)
+    engine = FakeMachine(num_samples=60_000)
     run = api.Run(out=tmp_path / "devices", engine=engine, host=plant_host(num_cores=4))
     return api.devices(JobAddress(text=NASTY), device="cpu", batch_size=64, run=run)
 
@@ -215,11 +211,17 @@ def check_answer(tmp_path):
 
 
 @pytest.fixture
-def planted(request):
-    """An answer to every question that has a section and a fixture here, by its name, in the page's order."""
-    here = {name.removesuffix("_answer") for name in globals() if name.endswith("_answer")}
-    names = [name for name, view in views().items() if view.section and name in here]
-    return {name: request.getfixturevalue(f"{name}_answer") for name in names}
+def planted(request, tmp_path):
+    """An answer to every question that has a section, by its name, in the page's order: one without a fixture here is
+    asked without words, of a machine whose fakes are as they are without words."""
+
+    def answer(name):
+        if f"{name}_answer" in globals():
+            return request.getfixturevalue(f"{name}_answer")
+        run = api.Run(out=tmp_path / name, engine=FakeMachine(), host=plant_host())
+        return getattr(api, name)(JobAddress(text=NASTY), device="cpu", run=run)
+
+    return {name: answer(name) for name, view in views().items() if view.section}
 
 
 @pytest.fixture

@@ -1,16 +1,17 @@
 """A machine that obeys planted laws: what legroom finds on it can be compared with the truth."""
 
+import functools
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 from legroom.engines.base import Child, Listen, ignore
 from legroom.environments import Environment
 from legroom.job_address import JobAddress
+from legroom.questions import QUESTIONS, part_of
 from legroom.questions.loading.fake import FakeLoaders
 from legroom.questions.memory.fake import FakeMemory
-from legroom.questions.rate.fake import FakeLearning
 from legroom.questions.speed.fake import FakeSteps
 from legroom.questions.train.fake import FakeRuns
-from legroom.questions.variants.fake import FakeVariants
 from legroom.requests import Request
 from legroom.testing.clock import FakeClock
 
@@ -18,7 +19,7 @@ START_SECONDS = 2.0
 
 
 class Fake(Protocol):
-    """Answers requests of some kinds by a planted law."""
+    """Answers requests of some kinds by a planted law; without words it has a law of its own."""
 
     ANSWERS: ClassVar[tuple[type[Request[Any]], ...]]
 
@@ -27,11 +28,19 @@ class Fake(Protocol):
         ...
 
 
+@functools.cache
+def kinds_of_fakes() -> Sequence[type[Fake]]:
+    """Every class with ANSWERS in a question's `fake.py`."""
+    parts = [vars(part) for question in QUESTIONS if (part := part_of(question, "fake"))]
+    return [thing for part in parts for thing in part.values() if hasattr(thing, "ANSWERS")]
+
+
 class FakeMachine:
     """An engine whose children answer from planted laws instead of running anything.
 
-    `others` are the fakes of further questions. Words that are none of its own plant the memory:
-    FakeMachine(bytes_per_sample=3e6) is short for FakeMachine(memory=FakeMemory(bytes_per_sample=3e6)).
+    `others` are the fakes of further questions, each as it is without words where none is given. Words that are none of
+    its own plant the memory: FakeMachine(bytes_per_sample=3e6) is short for
+    FakeMachine(memory=FakeMemory(bytes_per_sample=3e6)).
 
     >>> from legroom.requests import Describe
     >>> machine = FakeMachine(bytes_per_sample=3e6, num_samples=500)
@@ -51,7 +60,9 @@ class FakeMachine:
     ) -> None:
         self.memory = memory or FakeMemory(**planted)
         self.steps, self.loaders, self.runs = steps or FakeSteps(), loaders or FakeLoaders(), runs or FakeRuns()
-        self.others, self.clock = (*others, FakeLearning(), FakeVariants()), clock or FakeClock()
+        self.others: Sequence[Fake] = (*others, *(kind() for kind in kinds_of_fakes()))
+        """Those given go before those without words."""
+        self.clock = clock or FakeClock()
         self.asked: list[Request[Any]] = []
         """Every request that reached a child, in order."""
         self.num_started = self.num_closed = 0
@@ -67,7 +78,10 @@ class FakeMachine:
         """What a child says."""
         self.asked.append(request)
         fakes: tuple[Fake, ...] = (self.memory, self.steps, self.loaders, self.runs, *self.others)
-        result, seconds = next(fake for fake in fakes if type(request) in fake.ANSWERS).answer(request)
+        found = next((fake for fake in fakes if type(request) in fake.ANSWERS), None)
+        if found is None:
+            raise AssertionError(f"No fake answers {type(request).__name__}. Pass one: FakeMachine(YourFake())")
+        result, seconds = found.answer(request)
         self.clock.advance(seconds)
         return result
 

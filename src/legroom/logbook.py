@@ -93,21 +93,15 @@ class Logbook:
                 return entry.result  # type: ignore[no-any-return]
         return None
 
-    def ask(self, question: Any, *, begins: bool = False) -> None:
-        """Note what is asked, so that advice can be given again from the file.
-
-        begins: also where nothing was measured, because what was asked is new though all that it needs was recalled.
-        """
+    def ask(self, question: Any) -> None:
+        """Note what is asked, though all that it needs be recalled, so that advice can be given again from the file."""
         self.records.head = replace(self.records.head, question=to_json(question))
-        if self._began:
-            self._append({"head": to_json(self.records.head)})
-        elif begins:
-            self._begin()
+        self._write_head()
 
     def record(self, request: Request[Result], result: Result, seconds: float) -> None:
         """Write the entry; it is on disk when this returns (0.25 ms)."""
-        if not self._began:  # a run that measured nothing leaves no trace, so a mistyped job claims no folder
-            self._begin()
+        if not self._began:  # a run that learned nothing leaves no trace, so a mistyped job claims no folder
+            self._write_head()
         entry = Entry(run=self.records.head.run, request=request, result=result, seconds=seconds, at=_now())
         self._append({"entry": to_json(entry)})
         self.records.entries.append(entry)
@@ -116,8 +110,8 @@ class Logbook:
         """Let others write to the folder."""
         self._claim.release()
 
-    def _begin(self) -> None:
-        if self._hides:
+    def _write_head(self) -> None:
+        if self._hides and not self._began:
             write_atomically(self.path.parent.parent / ".gitignore", "*\n")
         self._append({"head": to_json(self.records.head)})
         self._began = True

@@ -124,9 +124,9 @@ class Session:
         self.logbook.record(request, result, self._now() - started)
         return result
 
-    def note(self, question: Any, *, begins: bool = False) -> None:
-        """Write down what is asked, so that advice can be given again from the file; see `Logbook.ask`."""
-        self.logbook.ask(question, begins=begins)
+    def note(self, question: Any) -> None:
+        """Write down what is asked, so that advice can be given again from the file."""
+        self.logbook.ask(question)
 
     def describe(self, seed: int) -> JobDescription:
         """What the job is."""

@@ -180,7 +180,7 @@ def _ask_all(
         if ask_sizes is not None:
             session.release()
             search.learn(sizes=ask_sizes(advise(session.records, search.question)))
-        session.note(search.question, begins=True)
+        session.note(search.question)
         answer = advise(session.records, search.question)
         write_plan(_plan_of(answer, search.address.options), Path(search.question.path))
         return keep(session, answer)

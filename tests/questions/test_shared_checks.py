@@ -22,7 +22,10 @@ def test_a_batch_beyond_what_the_jobs_own_loader_gives_is_refused(tmp_path, ques
     assert {type(request) for request in machine.asked} <= {Describe}
 
 
-@pytest.mark.parametrize("question", [api.loading, api.rate, api.devices, api.speed, api.sweep, api.variants, api.plan])
+PRECISE = [api.memory, api.loading, api.rate, api.devices, api.speed, api.sweep, api.variants, api.plan]
+
+
+@pytest.mark.parametrize("question", PRECISE)
 def test_a_precision_that_there_is_not_is_refused(tmp_path, question):
     machine = FakeMachine()
     with pytest.raises(UsageError, match=r"There is no precision 'fp8'\. Known: fp32, bf16, fp16"):
@@ -42,6 +45,7 @@ def test_a_budget_that_nothing_can_be_measured_in_is_refused(tmp_path, question,
 @pytest.mark.parametrize(
     ("question", "words", "told"),
     [
+        (api.memory, {"effective_batch": 0}, "--effective-batch is 0"),
         (api.loading, {"batch_size": 0}, "--batch-size is 0"),
         (api.rate, {"seeds": 0}, "--seeds is 0"),
         (api.size, {"seeds": -1}, "--seeds is -1"),

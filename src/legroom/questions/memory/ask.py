@@ -14,6 +14,8 @@ from legroom.questions.base import (
     START_SECONDS,
     Foreseen,
     ForeseenProbe,
+    check_counts,
+    check_precision,
     check_word,
     foreseen_probe,
     typical_seconds,
@@ -24,7 +26,6 @@ from legroom.questions.memory.records import MemoryQuestion, StepPeaks, TraceMem
 from legroom.questions.memory.search import search
 from legroom.requests import Describe, ReadCard
 from legroom.session import Run, Session, earlier_entries, keep, open_session
-from legroom.setting_rules import PRECISIONS
 from legroom.units import format_bytes
 
 RULES = ("legroom", "thesis")
@@ -46,9 +47,8 @@ def memory(
     """How large a batch fits? Proved in a fresh process; estimated for a GPU that is not here."""
     run = run or Run()
     address = address_of(job, options)
-    for name, number in (("--effective-batch", effective_batch), ("--devices", num_devices)):
-        if number is not None and number < 1:
-            raise UsageError(f"{name} is {number}; it must be at least 1")
+    check_counts({"--effective-batch": effective_batch, "--devices": num_devices})
+    check_precision(precision)
     check_word("rule", rule, RULES)
     target = choose_target(run.host, device, memory, card)
     if num_devices > 1 and target.device == "cpu":
@@ -85,8 +85,6 @@ def open_memory_session(command: str, address: JobAddress, run: Run, target: Tar
 def memory_question(session: Session, target: Target, precision: str | None, seed: int, **more: Any) -> MemoryQuestion:
     """The question as the user's words, the job and the card make it."""
     description = session.describe(seed)
-    if precision is not None:
-        check_word("precision", precision, PRECISIONS)
     question = MemoryQuestion(
         device=target.device,
         budget_bytes=target.budget_bytes,

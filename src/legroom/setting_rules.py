@@ -1,23 +1,32 @@
 """What each setting must be: one rule a name, the same for Settings in code, in a plan and on the command line."""
 
 import math
-import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from legroom.errors import UsageError
+
 PRECISIONS = ("fp32", "bf16", "fp16")
 WORKERS_A_CORE = 16
-FEWEST = 64
-"""Workers allowed on any machine: a job may name what it runs on a larger one."""
+FEWEST, MOST = 64, 4096
+"""Workers that any machine may run, and none: 16 for each of 256 cores. A job, a plan or a record may be of a larger
+machine than the one that reads it."""
 
 Rule = tuple[Callable[[Any], bool], str]
 """Whether a value will do, and what it must be, in words."""
 
 
-def most_workers(num_cores: int | None = None) -> int:
-    """More loader processes than this are a slip of the hand: each of them imports torch. None: all cores there are."""
-    return max(FEWEST, WORKERS_A_CORE * (num_cores or os.cpu_count() or 1))
+def most_workers(num_cores: int) -> int:
+    """More loader processes than this are a slip of the hand: each of them imports torch."""
+    return min(MOST, max(FEWEST, WORKERS_A_CORE * num_cores))
+
+
+def check_workers(num_workers: int, num_cores: int) -> None:
+    """Refuse more loader processes than the machine that is to run them may have."""
+    most = most_workers(num_cores)
+    if num_workers > most:
+        raise UsageError(f"num_workers is {num_workers}; it must be a whole number from 0 to {most} on this machine")
 
 
 def _whole(least: int) -> Rule:
@@ -40,8 +49,8 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("batch_size", "accumulation_steps", "prefetch_factor", "num_epochs", "num_devices"), _whole(1)),
     "warmup_steps": _whole(0),
     "num_workers": (
-        lambda value: _is_whole(value) and 0 <= value <= most_workers(),
-        f"a whole number from 0 to {most_workers()} on this machine",
+        lambda value: _is_whole(value) and 0 <= value <= MOST,
+        f"a whole number from 0 to {MOST}",
     ),
     "learning_rate": (_is_positive, "a positive number"),
     "warmup_start": (lambda value: _is_number(value) and 0 <= value <= 1, "a share of the rate, 0 to 1"),

@@ -7,6 +7,7 @@ import pytest
 from legroom import api
 from legroom.errors import UsageError
 from legroom.requests import Describe
+from legroom.session import advise_again
 from legroom.testing import FakeMachine, plant_host
 
 
@@ -60,3 +61,19 @@ def test_a_count_below_one_is_refused(tmp_path, question, words, told):
     with pytest.raises(UsageError, match=f"{told}; it must be at least 1"):
         ask(question, machine, tmp_path, **words)
     assert machine.asked == []
+
+
+@pytest.mark.parametrize(("question", "words"), [(api.train, {"num_workers": 65}), (api.sweep, {"workers": (65,)})])
+def test_more_workers_than_the_machine_may_run_are_refused_where_they_would_run(tmp_path, question, words):
+    machine = FakeMachine()
+    with pytest.raises(UsageError, match="num_workers is 65; it must be a whole number from 0 to 64 on this machine"):
+        ask(question, machine, tmp_path, **words)
+    assert machine.asked == []
+
+
+def test_what_a_larger_machine_found_is_read_on_this_one(tmp_path):
+    machine = FakeMachine(num_samples=1000)
+    run = api.Run(out=tmp_path, engine=machine, host=plant_host(num_cores=1024))
+    words = {"batch_sizes": (32,), "rates": (0.1,), "workers": (4096,)}
+    answer = api.sweep("digits", device="cpu", run=run, **words)
+    assert advise_again(tmp_path, "sweep") == answer

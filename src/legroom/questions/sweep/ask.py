@@ -24,7 +24,7 @@ from legroom.questions.sweep.records import SweepQuestion
 from legroom.questions.sweep.search import run_trials
 from legroom.requests import Describe, JobDescription
 from legroom.session import Run, earlier_entries, keep, open_session
-from legroom.setting_rules import lacks
+from legroom.setting_rules import check_workers, lacks
 from legroom.training.records import Train
 
 RATES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -163,6 +163,8 @@ def _check_words(
         for value in values:
             if wanted := lacks(name, value):
                 raise UsageError(f"{words[name]} names {value}; it must be {wanted}")
+    for number in workers:
+        check_workers(number, host.limits.num_cores)
     if not rates:
         raise UsageError("--rates names none; write a range or a list, as 1e-5..1e-1")
     check_counts({"--epochs": epochs, "--patience": patience, "--together": together})

@@ -19,6 +19,7 @@ from legroom.questions.train.answer import TrainAnswer
 from legroom.questions.train.until_target import check_until_target, prepare_until_target
 from legroom.requests import JobDescription
 from legroom.session import Run, Session, keep, open_session
+from legroom.setting_rules import check_workers
 from legroom.training.records import CHECKPOINT_NAME, Several, Train
 from legroom.training.schedule_text import check_schedule
 from legroom.training.several import batch_of, refuse_unshared, several_devices
@@ -90,7 +91,9 @@ def train(
     is_long = num_steps is not None or "num_epochs" in settings
     if planned and not is_long:
         more["num_steps"] = planned.value("num_steps")
-    check_schedule(Settings(**given).schedule)  # what is wrong is told before anything is started
+    asked = Settings(**given)  # what is wrong is told before anything is started
+    check_schedule(asked.schedule)
+    check_workers(asked.num_workers, run.host.limits.num_cores)
     several = {name: words[name] for name in SEVERAL_WORDS}
     more["several"] = several_devices(run.host, more["device"], given, run.timeout, **several)
     more["target"] = read_target(target) if target else None

@@ -5,12 +5,14 @@ import functools
 import json
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legroom.errors import UsageError
 from legroom.files import write_atomically, writing
+from legroom.logbook import RunStarted
 from legroom.questions.base import Answer
 from legroom.reports.views import to_json, views
 from legroom.texts import json_text
@@ -29,6 +31,13 @@ class SavedAnswer:
     answer: Answer
     answered_at: str
     legroom_version: str
+
+    def is_of(self, heads: Iterable[RunStarted], digest: str, machine: str) -> bool:
+        """Whether the last run of its question before it was of that text of the job's file, on that machine."""
+        seconds = len("2026-01-01T00:00:00")  # heads are written without fractions
+        before = [head for head in heads if head.started_at[:seconds] <= self.answered_at[:seconds]]
+        asked = [head for head in before if head.command == self.question]
+        return bool(asked) and (asked[-1].digest, asked[-1].machine) == (digest, machine)
 
 
 def save_answer(folder: Path, answer: Answer) -> None:

@@ -267,6 +267,18 @@ def test_devices_that_only_inflate_the_batch_are_called_what_they_are(tmp_path):
     assert advise_again(tmp_path, "devices") == answer
 
 
+def test_what_was_found_of_the_file_before_an_edit_was_undone_is_not_taken(tmp_path):
+    path, machine = tmp_path / "job.py", FakeMachine(num_samples=60_000)
+    run = api.Run(out=tmp_path / "o", engine=machine, host=plant_host(num_cores=4))
+    for text in ("# first\n", "# second\n"):
+        path.write_text(text)
+        found = api.rate(f"{path}:job", device="cpu", batch_size=64, target="loss=0.2", run=run)
+    save_answer(tmp_path / "o", replace(found, critical_batch_size=150.0, critical_range=(100.0, 220.0)))
+    assert api.devices(f"{path}:job", device="cpu", batch_size=64, run=run).critical_batch_size == 150.0
+    path.write_text("# first\n")
+    assert api.devices(f"{path}:job", device="cpu", batch_size=64, run=run).critical_batch_size is None
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

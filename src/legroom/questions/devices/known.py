@@ -18,8 +18,7 @@ def find_known(logbook: Logbook) -> dict[str, Any]:
     except UsageError:  # there are none yet
         return {}
     heads, now = read_lines(logbook.path)[0], logbook.records.head
-    current = {head.command for head in heads if (head.digest, head.machine) == (now.digest, now.machine)}
-    answers = [each.answer for each in saved if each.question in current]
+    answers = [each.answer for each in saved if each.is_of(heads, now.digest, now.machine)]
     rate = next((answer for answer in answers if isinstance(answer, RateAnswer)), None)
     memory = next((answer for answer in answers if isinstance(answer, MemoryAnswer)), None)
     found: dict[str, Any] = {}

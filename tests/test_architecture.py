@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import legroom
+import legroom.api
 from legroom.questions import QUESTIONS, part_of
 from legroom.requests import record_kinds
 
@@ -152,20 +152,9 @@ def test_asking_imports_neither_torch_nor_the_users_file_into_the_parent(tmp_pat
     assert done.stdout.split() == ["JobRaised", "False", "False"], done.stderr
 
 
-def test_the_public_names_are_these():
-    assert set(legroom.__all__) == {
-        "Job",
-        "JobAddress",
-        "Score",
-        "Settings",
-        "__version__",
-        "jobs",
-        "load_job",
-        "loading",
-        "machine",
-        "memory",
-        "plan",
-        "speed",
-        "train",
-    }
-    assert all(hasattr(legroom, name) for name in legroom.__all__)
+def test_every_question_and_what_a_job_is_made_of_are_public():
+    beside = {"Job", "JobAddress", "Run", "Score", "Settings", "__version__", "jobs", "load_job", "report"}
+    assert set(legroom.__all__) == beside | set(QUESTIONS)
+    assert all(getattr(legroom, name) is getattr(legroom.api, name) for name in QUESTIONS)
+    assert all(hasattr(legroom, name) for name in beside)
+    assert not set(KERNEL) & set(QUESTIONS), "a module of that name would take the function's place"

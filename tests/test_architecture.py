@@ -1,6 +1,7 @@
 """The rules of the house: which folder may reach which, one child function a request, no torch at the start."""
 
 import ast
+import functools
 import importlib
 import subprocess
 import sys
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import legroom.api
-from legroom.questions import QUESTIONS, part_of
+from legroom.questions import QUESTIONS
 from legroom.requests import record_kinds
+from legroom.testing.machine import kinds_of_fakes
 
 SOURCE = Path(legroom.__file__).parent
 OUTSIDE = ("questions", "api", "testing", "__init__", "__main__")
@@ -23,6 +25,8 @@ JOINING = {
     "devices": ("answer",),
 }
 """Questions that are made of others; `speed` takes from memory's records which sizes ran, `devices` others' answers."""
+NAMED = {"model_loss", "model_size", "ranking"}
+"""Laws that stand on the shelf, which names the factors of the formula, though one question alone uses them."""
 BESIDE_TORCH = ("child", "training", "workloads", "adapters")
 
 
@@ -37,8 +41,9 @@ def names(node: ast.AST) -> set[str]:
     return found
 
 
+@functools.cache
 def imported(path: Path) -> set[str]:
-    """What a file imports, types left out."""
+    """What a file imports, anywhere in it, for a type checker alone too."""
     return names(ast.parse(path.read_text()))
 
 
@@ -80,6 +85,7 @@ def test_a_question_reaches_no_other_but_to_join_it_and_its_own_child_never(ques
 
 
 FORBIDDEN = {
+    "questions": {"api", "testing", "adapters"},
     "reports": {"training", "engines", "api", "cli", "child", "adapters"},
     "training": {"engines", "reports", "api", "cli", "child", "workloads", "adapters"},
     "engines": {"reports", "api", "cli", "child", "training"},
@@ -100,6 +106,15 @@ def test_laws_know_numbers_alone():
         assert {name.split(".")[0] for name in ours(path)} <= {"laws", "units", "errors"}, path
 
 
+def test_a_law_that_one_question_alone_uses_lives_there():
+    users = {path.stem: set() for path in files("laws") if path.stem != "__init__"}
+    for path in sorted(SOURCE.rglob("*.py")):
+        who = path.relative_to(SOURCE).with_suffix("").parts
+        for law in {name.split(".")[1] for name in ours(path) if name.startswith("laws.")}:
+            users[law].add(who[1] if who[0] in ("questions", "laws") else who[0])
+    assert {law for law, who in users.items() if len(who) < 2} <= NAMED
+
+
 @pytest.mark.parametrize("folder", KERNEL)
 def test_the_kernel_knows_no_question(folder):
     for path in files(folder):
@@ -117,9 +132,7 @@ def test_the_command_line_translates_and_no_more():
 
 @pytest.mark.parametrize("kind", record_kinds())
 def test_every_request_has_a_function_in_a_child_one_fake_and_a_line_in_the_docs(kind):
-    parts = [vars(part) for question in QUESTIONS if (part := part_of(question, "fake"))]
-    answers = [thing.ANSWERS for part in parts for thing in part.values() if hasattr(thing, "ANSWERS")]
-    assert [record_kinds()[kind].request in kinds for kinds in answers].count(True) == 1
+    assert [record_kinds()[kind].request in fake.ANSWERS for fake in kinds_of_fakes()].count(True) == 1
     module, _, function = record_kinds()[kind].answered_by.partition(":")
     assert callable(getattr(importlib.import_module(module), function))
     assert f"`{kind}`" in (SOURCE.parents[1] / "docs" / "logbook.md").read_text()

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from legroom.laws.noise_scale import NoiseScale, noise_scale
 from legroom.questions.rate.evidence import Branch, Evidence, Judge, Trunk
+from legroom.questions.rate.noise_scale import NoiseScale, noise_scale
 
 WIDEST = 64.0
 """Times the own batch, both ways: further no branch can tell."""

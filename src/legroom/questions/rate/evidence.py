@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from legroom.laws.noise_scale import GradientSquares
 from legroom.logbook import Entry
+from legroom.questions.rate.noise_scale import GradientSquares
 from legroom.questions.rate.records import (
     BranchBatch,
     Grown,

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from legroom.laws.noise_scale import GradientSquares, noise_and_signal, noise_scale
+from legroom.questions.rate.noise_scale import GradientSquares, noise_and_signal, noise_scale
 
 
 def planted(seed, critical, *, num_updates=60, num_weights=400, sizes=(16, 32), shrinks=1.0):

@@ -206,12 +206,3 @@ def rank_offers(forecasts: Sequence[OfferForecast], by: str = "seconds") -> list
         return math.inf if found is None else found.value
 
     return sorted(forecasts, key=cost)
-
-
-def can_tell(first: Forecast, second: Forecast) -> bool:
-    """Whether the ranges of two forecasts are apart.
-
-    >>> can_tell(Forecast(value=1.0, low=0.5, high=2.0), Forecast(value=1.5, low=1.0, high=3.0))
-    False
-    """
-    return first.high < second.low or second.high < first.low

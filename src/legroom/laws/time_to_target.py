@@ -7,7 +7,7 @@
     subject to     memory(B) <= device memory,   N * W * (prefetch * B * sample + worker) <= host memory
 
 B: batch of a pass. A: passes joined into an update. N: devices. W: loader workers of each device. S_min and B_crit: see
-`steps`. compute(B): see `compute`, here by the sizes timed. load(B, W): see `loading`.
+`steps`. compute(B): see `compute`, here by the sizes timed. load(B, W), and host memory: see `loading`.
 
 The page's controls compute with these functions, translated from this file. So each is plain arithmetic on numbers and
 lists of numbers: assignments, conditional expressions, loops over range, the functions of math, and each other.
@@ -135,22 +135,6 @@ def passes_needed(size: float, largest: float) -> float:
     (4, 1)
     """
     return math.ceil(size / largest)
-
-
-def host_bytes(
-    num_devices: float,
-    num_workers: float,
-    prefetch_factor: float,
-    batch_size: float,
-    sample_bytes: float,
-    worker_bytes: float,
-) -> float:
-    """What the loaders of all devices of this host hold of its memory, the batches ahead included.
-
-    >>> host_bytes(2, 4, 2, 64, 1e6, 3e8)
-    3424000000.0
-    """
-    return num_devices * num_workers * (prefetch_factor * batch_size * sample_bytes + worker_bytes)
 
 
 def money(seconds: float, num_devices: float, price_per_hour: float) -> float:

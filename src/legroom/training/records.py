@@ -1,6 +1,6 @@
 """Training a job: what is asked of a run and what came of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -56,6 +56,8 @@ class Train(Request["Trained"]):
     """The fields of `Several`; empty where one process trains, whatever the settings say of devices."""
     identity: Mapping[str, Any] = field(default_factory=dict)
     """What the run is of: a checkpoint that differs in it is refused."""
+    notes: Sequence[str] = field(default_factory=list)
+    """What the answer has to say of how its settings came about."""
 
     @property
     def alone(self) -> bool:

@@ -83,6 +83,15 @@ def refuse_unshared(description: JobDescription, request: Train) -> None:
         raise UsageError("--shard and --compile were not made to work together. Leave one of them out")
 
 
+def update_of(settings: Mapping[str, Any]) -> int:
+    """Samples of an update.
+
+    >>> update_of({"batch_size": 64, "accumulation_steps": 2, "num_devices": 4})
+    512
+    """
+    return int(settings["batch_size"]) * int(settings["accumulation_steps"]) * int(settings["num_devices"])
+
+
 def batch_of(effective: Any, settings: Mapping[str, Any], given: Mapping[str, Any]) -> int:
     """The batch of each device that makes an update of so many samples."""
     if type(effective) is not int or effective < 1:

@@ -67,6 +67,63 @@ def test_ranks_wait_for_one_another_less_than_a_job_may_say_nothing(tmp_path):
     assert 50 < asked.several["wait_seconds"] < 90
 
 
+PLAN = 'job = "digits"\n' + "".join(
+    f"[{name}]\nvalue = {value}\n"
+    for name, value in {
+        "batch_size": 64, "accumulation_steps": 1, "num_devices": 1, "learning_rate": 0.1, "warmup_steps": 8,
+        "num_steps": 70,
+    }.items()
+)  # fmt: skip
+
+
+def settings_on(folder, *, plan=PLAN, **words):
+    """What a run on four planted cores would train with, its length, and what is said of it."""
+    path = folder / "plan.toml"
+    path.write_text(plan)
+    run = api.Run(out=folder, engine=FakeMachine(FakeRuns()), host=plant_host(num_cores=4))
+    answer = api.train("digits", device="cpu", **({"plan": path} if plan else {}), **words, run=run)
+    names = ("batch_size", "accumulation_steps", "learning_rate", "warmup_steps")
+    return [answer.settings[name] for name in names], answer.num_steps, answer.notes
+
+
+def test_a_plan_keeps_its_update_rate_and_length_on_more_devices(tmp_path):
+    settings, num_steps, notes = settings_on(tmp_path, num_devices=4)
+    assert (settings, num_steps) == ([16, 1, 0.1, 8], 70)
+    assert "An update is of 64 samples: 16 on each of 4 devices" in notes
+    joined = PLAN.replace("[accumulation_steps]\nvalue = 1", "[accumulation_steps]\nvalue = 4")
+    assert settings_on(tmp_path, plan=joined, num_devices=4)[0] == [64, 1, 0.1, 8], "the batch that fits stays"
+    back = PLAN.replace("[num_devices]\nvalue = 1", "[num_devices]\nvalue = 4")
+    assert settings_on(tmp_path, plan=back, num_devices=1)[0] == [64, 4, 0.1, 8]
+    with pytest.raises(UsageError, match=r"64 samples cannot be shared out evenly: 3 .* such as 63\. That is the plan's"):
+        settings_on(tmp_path, num_devices=3)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "said"),
+    [
+        ({"batch_size": 64, "rate_rule": "sqrt"}, [64, 1, 0.2, 2], "256 samples instead of 64, so the rate is 0.2"),
+        ({"batch_size": 64, "rate_rule": "legw"}, [64, 1, 0.2, 8], "a warm-up of 8 updates instead of 8"),
+        ({"effective_batch": 256, "rate_rule": "linear"}, [64, 1, 0.4, 2], "by the rule linear, which nobody measured"),
+        ({"batch_size": 64}, [64, 1, 0.1, 8], "and the rate stays 0.1; --rate-rule legw would move it"),
+        ({"batch_size": 64, "learning_rate": 0.3}, [64, 1, 0.3, 8], "An update is of 256 samples: 64 on each of 4"),
+    ],
+)
+def test_the_rate_follows_an_update_that_grows_by_the_rule_that_is_named(tmp_path, words, expected, said):
+    settings, _, notes = settings_on(tmp_path, num_devices=4, **words)
+    assert settings == [*expected[:2], pytest.approx(expected[2]), expected[3]]
+    assert any(said in note for note in notes)
+
+
+def test_devices_alone_move_the_rate_of_a_job_without_a_plan(tmp_path):
+    alone, _, notes = settings_on(tmp_path / "1", plan="")
+    assert not any("rate" in note for note in notes)
+    together, _, notes = settings_on(tmp_path / "4", plan="", num_devices=4)
+    assert together[:2] == alone[:2], "each device has the job's own batch"
+    assert together[2] == pytest.approx(2 * alone[2])
+    assert any("by the rule legw" in note for note in notes)
+    assert settings_on(tmp_path / "k", plan="", num_devices=4, rate_rule="keep")[0] == alone
+
+
 CPU, GPU = plant_host(num_cores=4), plant_host(gpus=(plant_gpu(),))
 
 
@@ -83,6 +140,8 @@ CPU, GPU = plant_host(num_cores=4), plant_host(gpus=(plant_gpu(),))
         (CPU, {"rendezvous": "here:29500"}, "Say how many with --nodes"),
         (CPU, {"sync_batch_norm": True}, "--sync-batch-norm is for runs on several devices"),
         (CPU, {"restarts": 2}, "--restarts is for runs on several devices"),
+        (CPU, {"num_devices": 2, "rate_rule": "cube"}, "There is no --rate-rule 'cube'. Known: legw, sqrt"),
+        (CPU, {"num_devices": 2, "rate_rule": "sqrt", "learning_rate": 0.1}, "--rate-rule and --learning-rate"),
     ],
 )
 def test_words_that_fit_no_machine_are_refused_before_anything_starts(tmp_path, host, words, refused):

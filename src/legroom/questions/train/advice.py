@@ -84,7 +84,7 @@ def _seconds_to_target(request: Train, trained: Trained) -> float | None:
 
 
 def _notes(request: Train, trained: Trained) -> list[str]:
-    notes = _update_notes(request)
+    notes = [*_update_notes(request), *request.notes]
     if trained.resumed_from == trained.num_steps:
         notes.append("The run had ended before; nothing was trained further")
     elif trained.resumed_from is not None:

@@ -17,15 +17,17 @@ from legroom.questions.base import read_target
 from legroom.questions.train.advice import advise
 from legroom.questions.train.answer import TrainAnswer
 from legroom.questions.train.until_target import check_until_target, prepare_until_target
+from legroom.questions.train.update import UpdateWords, settle_update
 from legroom.requests import JobDescription
 from legroom.session import Run, Session, keep, open_session
 from legroom.setting_rules import check_workers
 from legroom.training.records import CHECKPOINT_NAME, Several, Train
 from legroom.training.schedule_text import check_schedule
-from legroom.training.several import batch_of, refuse_unshared, several_devices
+from legroom.training.several import refuse_unshared, several_devices
 
 MADE = (
     *("kind", "fresh", "anew", "settings", "target", "folder", "resume", "identity", "device", "variables", "several"),
+    "notes",
 )
 """Fields of a Train that are made of other words."""
 WORDS = [field.name for field in fields(Train) if field.name not in MADE]
@@ -54,6 +56,7 @@ def train(
     tensorboard: bool = False,
     allocator: str | None = None,
     effective_batch: int | None = None,
+    rate_rule: str | None = None,
     nodes: int = 1,
     rendezvous: str = "",
     restarts: int = 0,
@@ -76,18 +79,21 @@ def train(
     checkpoint_seconds, checkpoint_steps: how often to save. tensorboard: write its files too.
     allocator: "expandable" or "default", on a GPU.
     num_devices, of the settings: devices of all `nodes` machines together, which meet at `rendezvous` ("host:port").
-    effective_batch: samples of an update, over all devices. restarts: how often to go on from the checkpoint after a
-    process has failed. sync_batch_norm, find_unused_parameters, shard: as torch has them.
+    effective_batch: samples of an update, over all devices. rate_rule: how the rate follows an update that grows.
+    restarts: how often to go on from the checkpoint after a process has failed. sync_batch_norm, find_unused_parameters, shard: as torch has them.
     run: where files go, and whether to resume: Run(out=..., resume=True).
     """
     words = dict(locals())  # all of them by name, before anything else has one
     run, settings = run or Run(), {**(settings or {}), **named}
     more = {name: words[name] for name in WORDS}
+    update = UpdateWords(effective_batch, rate_rule)
     _check_words(settings, more)
+    update.check(settings)
     address = address_of(job, options)
     more["device"] = choose_target(run.host, device).device
     planned = plan_for(Path(plan), address, run.host.name, force=force, tell=run.tell) if plan else None
-    given = {**(settings_of(planned) if planned else {}), **settings}
+    of_plan = settings_of(planned) if planned else {}
+    given = {**of_plan, **settings}
     is_long = num_steps is not None or "num_epochs" in settings
     if planned and not is_long:
         more["num_steps"] = planned.value("num_steps")
@@ -102,7 +108,7 @@ def train(
     environment = _choose_environment(more, planned)
     # One child is all there will be: a process to fork it from would only take memory.
     with open_session("train", address, run, environment, alone=True) as session:
-        chosen = _settings(session.describe(run.seed), run, given, effective_batch)
+        chosen, more["notes"] = _settings(session.describe(run.seed), run, of_plan, settings, update)
         request = _request(session, run, chosen, more, is_long=is_long)
         session.note(request)
         session.measure(request)
@@ -132,14 +138,18 @@ def _check_words(settings: Mapping[str, Any], words: Mapping[str, Any]) -> None:
 
 
 def _settings(
-    description: JobDescription, run: Run, given: Mapping[str, Any], effective_batch: int | None
-) -> dict[str, Any]:
-    """All settings of the run. A job may say that it runs on several devices; here it does so where asked to."""
-    chosen = asdict(Settings(**{**description.baseline, "num_devices": 1, "seed": run.seed, **given}))
-    if effective_batch is not None:
-        chosen["batch_size"] = batch_of(effective_batch, chosen, given)
+    description: JobDescription,
+    run: Run,
+    of_plan: Mapping[str, Any],
+    named: Mapping[str, Any],
+    update: UpdateWords,
+) -> tuple[dict[str, Any], list[str]]:
+    """All settings of the run, and what to say of them. A job may say that it runs on several devices; here it does so
+    where asked to."""
+    chosen = asdict(Settings(**{**description.baseline, "num_devices": 1, "seed": run.seed, **of_plan, **named}))
+    notes = settle_update(chosen, description.baseline, of_plan, named, update)
     check_schedule(chosen["schedule"])
-    return chosen
+    return chosen, notes
 
 
 def _choose_environment(more: dict[str, Any], planned: Plan | None) -> Environment:

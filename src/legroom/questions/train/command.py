@@ -80,6 +80,14 @@ def words(
         int | None,
         of_several(metavar="N", min=1, help="Samples of an update over all devices, instead of --batch-size."),
     ] = None,
+    rate_rule: Annotated[
+        str | None,
+        of_several(
+            metavar="NAME",
+            help="How the rate follows an update that grows: legw, sqrt, linear or keep. "
+            "(default: legw where devices alone make it grow)",
+        ),
+    ] = None,
     nodes: Annotated[int, of_several(metavar="N", min=1, help="Machines, each of which runs this command.")] = 1,
     rendezvous: Annotated[str, of_several(metavar="HOST:PORT", help="Where these machines meet.")] = "",
     restarts: Annotated[

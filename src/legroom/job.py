@@ -14,7 +14,7 @@ FUNCTIONS = (
     "model", "train_data", "loss", "optimizer", "scheduler", "valid_data", "collate", "sample_size", "loader", "step",
 )  # fmt: skip
 """Fields of a Job that are functions."""
-FASTER = ("channels_last", "fused", "compile")
+FASTER = ("channels_last", "fused", "compile", "bucket_cap_mb", "broadcast_buffers")
 """Settings that change how steps are computed, and what they compute by rounding alone."""
 OWN_SCHEDULE = "own"
 """The schedule that stands for the job's own scheduler."""
@@ -54,6 +54,10 @@ class Settings:
     """Whether torch.compile makes the loss's own kernels."""
     num_devices: int = 1
     """Devices that share each update."""
+    bucket_cap_mb: float | None = None
+    """MiB of gradients that several devices send at once; None leaves it to torch, which takes 1 and then 25."""
+    broadcast_buffers: bool = True
+    """Whether several devices take the first one's buffers before every forward pass."""
     model_size: str = ""
     """The model's size by a name and a value of Job.resize, as "width=64"; empty: the job's own model."""
     seed: int = 0

@@ -20,7 +20,7 @@ FOR_PEOPLE = ("max_batch_size", "eval_batch_size")
 LENGTH = "num_steps"
 """The table of a run's length in updates, which goes before num_epochs."""
 TABLES = (*SETTINGS, LENGTH, *FOR_PEOPLE, "allocator", "environment")
-MAY_LACK_VALUE = ("clip_norm", "eval_batch_size")
+MAY_LACK_VALUE = ("clip_norm", "eval_batch_size", "bucket_cap_mb")
 """TOML has no null: what nobody set is left out."""
 
 

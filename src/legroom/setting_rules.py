@@ -54,10 +54,16 @@ RULES: Mapping[str, Rule] = {
     ),
     "learning_rate": (_is_positive, "a positive number"),
     "warmup_start": (lambda value: _is_number(value) and 0 <= value <= 1, "a share of the rate, 0 to 1"),
-    "clip_norm": (lambda value: value is None or _is_positive(value), "a positive number, or None"),
+    **dict.fromkeys(
+        ("clip_norm", "bucket_cap_mb"),
+        (lambda value: value is None or _is_positive(value), "a positive number, or None"),
+    ),
     "schedule": (lambda value: isinstance(value, str), 'text such as "cosine" or "polynomial:power=2"'),
     "precision": (lambda value: value in PRECISIONS, f"one of {', '.join(PRECISIONS)}"),
-    **dict.fromkeys(("channels_last", "fused", "compile"), (lambda value: isinstance(value, bool), "true or false")),
+    **dict.fromkeys(
+        ("channels_last", "fused", "compile", "broadcast_buffers"),
+        (lambda value: isinstance(value, bool), "true or false"),
+    ),
     "model_size": (
         lambda value: isinstance(value, str) and re.fullmatch(r"(\w+=[1-9]\d*)?", value) is not None,
         'text such as "width=64", or empty for the job\'s own model',

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import carried_state
+import convnet
 import iterable
 import plain
 import token_counts
@@ -71,7 +72,14 @@ def train_case(case, ranks=ONE_RANK):
     except LegroomError as error:
         return f"{type(error).__name__}: {error}"
     evaluations = [(found.loss, found.score) for found in trained.evaluations]
-    return {"losses": losses, "evaluations": evaluations, "num_samples": trained.num_samples}
+    found = {"losses": losses, "evaluations": evaluations, "num_samples": trained.num_samples}
+    return {**found, "wire": wire_of(run.trainer.update.wrapped)} if case.get("tells_wire") else found
+
+
+def wire_of(wrapped):
+    """How torch was told to speak to other ranks."""
+    told = wrapped._get_ddp_logging_data()
+    return {"broadcast_buffers": bool(told["broadcast_buffers"]), "bucket_cap_mb": told["bucket_cap_bytes"] / 2**20}
 
 
 def adam():
@@ -125,4 +133,5 @@ JOBS = {
     "token_counts": token_counts.job,
     "iterable": iterable.job,
     "carried_state": carried_state.job,
+    "convnet": convnet.job,
 }

@@ -34,6 +34,7 @@ EQUAL = {
     "iterable": ({"job": "iterable", "settings": settings(24, 1e-2), "num_steps": 30}, 1e-4),
 }
 SHARDED = {"job": "adam", "settings": settings(32, 1e-2, accumulation_steps=2, clip_norm=0.5), "shard": True}
+BUFFERS = {"job": "convnet", "num_steps": 20, "tells_wire": True}
 REFUSED = {
     "unused": (
         {"job": "unused", "settings": settings(32), "num_steps": 3},
@@ -65,6 +66,11 @@ def of_two(folder):
     """What two ranks came to, by the name of the case."""
     cases = {name: case for name, (case, _) in (EQUAL | REFUSED).items()}
     cases["dealt"] = {"job": "dealt", "settings": settings(24), "num_steps": 30}
+    cases["buffers sent"] = {**BUFFERS, "settings": settings(16, 1e-2)}
+    cases["buffers kept"] = {
+        **BUFFERS,
+        "settings": settings(16, 1e-2, broadcast_buffers=False, bucket_cap_mb=4.0),
+    }
     cases["sharded"] = {**SHARDED, "num_steps": 10, "folder": str(folder), "resume": False}
     cases["sharded, resumed"] = {**cases["sharded"], "num_steps": 20, "resume": True}
     halves = [
@@ -105,6 +111,14 @@ def test_sharded_ranks_make_the_same_updates_and_one_process_goes_on_from_their_
     assert of_two["sharded, resumed"]["evaluations"][-1] == pytest.approx(alone["evaluations"][1], rel=1e-4)
     went_on = on_ranks.train_case({**SHARDED, "num_steps": 30, "folder": str(folder), "resume": True})
     assert went_on["losses"] == pytest.approx(alone["losses"][20:], rel=1e-4)
+
+
+def test_buffers_that_are_not_broadcast_change_no_loss_and_settings_reach_torch(of_two):
+    sent, kept = of_two["buffers sent"], of_two["buffers kept"]
+    assert sent["wire"] == {"broadcast_buffers": True, "bucket_cap_mb": 25.0}
+    assert kept["wire"] == {"broadcast_buffers": False, "bucket_cap_mb": 4.0}
+    assert kept["losses"] == pytest.approx(sent["losses"], rel=1e-6), "buckets add up in another order"
+    assert [loss for loss, _ in kept["evaluations"]] == pytest.approx([loss for loss, _ in sent["evaluations"]], rel=1e-6)
 
 
 @pytest.mark.parametrize("name", REFUSED)

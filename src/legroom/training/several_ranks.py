@@ -184,6 +184,8 @@ class RanksStep(TrainingStep):
                 LossModule(self.model, self.job.loss),
                 device_ids=[self.device.index] if self.device.type == "cuda" else None,
                 find_unused_parameters=ranks.find_unused_parameters,
+                bucket_cap_mb=self.settings.bucket_cap_mb,
+                broadcast_buffers=self.settings.broadcast_buffers,
             )
         self.is_checked = ranks.find_unused_parameters or bool(ranks.parts)
 

@@ -30,7 +30,7 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
     if question.batch_size not in evidence.alone:
         raise NothingMeasured("The logbook holds no step of one device at this batch size. Ask the question again")
     facts, link = evidence.facts, evidence.link(question)
-    forecaster = None if link is None else Forecaster(evidence=evidence, question=question, link=link)
+    forecaster = None if link is None else _forecaster(evidence, question, link)
     points = all_points(evidence, question, forecaster)
     scaling, num, stops = choose(points, question)
     chosen = next(point for point in points if (point["num_devices"], point["scaling"]) == (num, scaling))
@@ -76,6 +76,16 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
         num_samples=question.num_samples,
         settings={**question.settings, **settings},
         baseline=dict(description.baseline),
+    )
+
+
+def _forecaster(evidence: Evidence, question: DevicesQuestion, link: Link) -> Forecaster:
+    return Forecaster(
+        evidence=evidence,
+        question=question,
+        link=link,
+        broadcasts=question.broadcast_buffers,
+        cap_mb=question.bucket_cap_mb,
     )
 
 

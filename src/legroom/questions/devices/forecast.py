@@ -56,8 +56,10 @@ class Forecaster:
     link: Link
     broadcasts: bool = True
     """Whether buffers are broadcast before each forward pass."""
+    cap_mb: float | None = None
+    """MiB of a bucket; None is torch's own way."""
 
-    def step(self, num_devices: int, batch_size: float, *, slow: float = 1.0, cap_mb: float | None = None) -> Step:
+    def step(self, num_devices: int, batch_size: float, *, slow: float = 1.0) -> Step:
         """The step at that batch per device; `slow`: how many times longer the device takes than the one measured."""
         one = self.evidence.at(batch_size)
         factor = slow * self.evidence.contention(num_devices, batch_size)
@@ -70,17 +72,17 @@ class Forecaster:
         )
         if num_devices == 1:
             return Step(compute=one.seconds, exposed=0.0, total=0.0, algorithm="ring", exposed_by={})
-        found = {name: self._exposed(one, num_devices, name, cap_mb) for name in ALL_REDUCES}
+        found = {name: self._exposed(one, num_devices, name) for name in ALL_REDUCES}
         # gloo knows rings alone; NCCL takes what it holds for the faster.
         best: Algorithm = "ring" if self.question.device == "cpu" else min(found, key=lambda name: found[name][0])
         exposed, total = found[best]
         exposed_by = {str(name): pair[0] for name, pair in found.items()}
         return Step(compute=one.seconds, exposed=exposed, total=total, algorithm=best, exposed_by=exposed_by)
 
-    def _exposed(self, one: Pass, num_devices: int, name: Algorithm, cap_mb: float | None) -> tuple[float, float]:
+    def _exposed(self, one: Pass, num_devices: int, name: Algorithm) -> tuple[float, float]:
         """Seconds that the step does not hide, and those of all communication."""
         link, facts = self.link, self.evidence.facts
-        buckets = one.buckets(cap_mb or self.question.bucket_cap_mb)
+        buckets = one.buckets(self.cap_mb)
         pace = facts.copy_bytes_per_second
         transfers = [
             ALL_REDUCES[name](bucket.num_bytes, num_devices, link.latency, link.bandwidth)
@@ -130,7 +132,9 @@ def best_cap(
     forecaster: Forecaster, num_devices: int, batch_size: float
 ) -> tuple[float | None, dict[float | None, float]]:
     """The size of buckets with the shortest step, and the seconds of all compared; None is torch's own."""
-    seconds = {cap: forecaster.step(num_devices, batch_size, cap_mb=cap).seconds for cap in (None, *CAPS_MB)}
+    seconds = {
+        cap: replace(forecaster, cap_mb=cap).step(num_devices, batch_size).seconds for cap in (None, *CAPS_MB)
+    }
     best = min(seconds, key=lambda cap: seconds[cap])
     return (None if seconds[None] <= SAME * seconds[best] else best), seconds
 

@@ -90,6 +90,7 @@ class TimeRanks(Request["RanksTimed"]):
     """Gradient buckets of a step, in order, to be all-reduced alone."""
     bucket_cap_mb: float | None = None
     """Of DistributedDataParallel; None leaves it torch's own."""
+    broadcast_buffers: bool = True
     find_unused: bool = False
     seconds: float = 3.0
     """For the repeats of each batch size."""
@@ -168,16 +169,23 @@ class DevicesQuestion:
     """Of unequal devices, relative to the one measured."""
     price: float | None = None
     """Of one device for an hour."""
-    bucket_cap_mb: float | None = None
-    """Of DistributedDataParallel; None leaves it torch's own."""
     num_samples: int | None = None
     critical_batch_size: float | None = None
     critical_range: tuple[float, float] | None = None
-    rate_rule: str = "sqrt"
-    """How the rate moves with the batch, by the optimizer."""
     memory: Mapping[str, float] = field(default_factory=dict)
     """`max_batch_size`, `fixed_bytes`, `bytes_per_sample`, `budget_bytes` of a memory answer; empty where none is."""
     notes: Sequence[str] = ()
+
+    @property
+    def bucket_cap_mb(self) -> float | None:
+        """Of DistributedDataParallel, by the job's own settings; None leaves it torch's own."""
+        cap: float | None = self.settings.get("bucket_cap_mb")
+        return cap
+
+    @property
+    def broadcast_buffers(self) -> bool:
+        """Whether buffers are broadcast before each forward pass, by the job's own settings."""
+        return bool(self.settings.get("broadcast_buffers", True))
 
     def backward(self, batch_size: int) -> TimeBackward:
         """The request for steps of one device at that batch."""
@@ -202,6 +210,7 @@ class DevicesQuestion:
             message_bytes=sorted({*MESSAGE_BYTES, *bucket_bytes}),
             bucket_bytes=list(bucket_bytes),
             bucket_cap_mb=self.bucket_cap_mb,
+            broadcast_buffers=self.broadcast_buffers,
             find_unused=find_unused,
             seed=int(self.settings["seed"]),
         )

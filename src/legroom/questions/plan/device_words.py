@@ -47,8 +47,20 @@ def recommend_devices(question: PlanQuestion, found: Forecast) -> list[Recommend
             range=(min(near), max(near)),
             because=because,
             evidence=list(EVIDENCE),
-        )
+        ),
+        *wire_items(question, chosen),
     ]
+
+
+def wire_items(question: PlanQuestion, chosen: Candidate) -> list[Recommendation]:
+    """How so many devices speak to each other, where `devices` found something better than torch's own way."""
+    answer = question.devices
+    if answer is None or chosen.num_devices == 1:
+        return []
+    is_of_buffers = not answer.broadcast_buffers and any(row["what"] == "buffers" for row in answer.wire)
+    is_of_buckets = answer.bucket_cap_mb is not None and answer.num_devices == chosen.num_devices
+    wanted = {"broadcast_buffers": is_of_buffers, "bucket_cap_mb": is_of_buckets}
+    return [item for item in answer.recommendations if wanted.get(item.name)]
 
 
 def _way(question: PlanQuestion, one: Candidate, source: str) -> str:

@@ -7,6 +7,7 @@ turn of the job's own updates is timed: a machine that others use is faster at o
 
 from dataclasses import asdict
 
+from legroom.questions.plan.device_words import wire_items
 from legroom.questions.plan.evidence import evaluation_seconds, step_seconds
 from legroom.questions.plan.faster import changes_at
 from legroom.questions.plan.forecast import Forecast
@@ -69,7 +70,8 @@ def _request(
     chosen, target = found.chosen, question.target
     assert target is not None
     changes = changes_at(question, chosen)
-    settings = {**settings_of_run(question, found, length), "seed": seed, **changes.settings}
+    wire = {item.name: item.value for item in wire_items(question, chosen)}
+    settings = {**settings_of_run(question, found, length), "seed": seed, **changes.settings, **wire}
     every = None if question.looks_samples is None else max(1, round(question.looks_samples / chosen.size))
     aim = (target["name"], target["value"])
     several = asdict(Several(num_local=chosen.num_devices)) if chosen.num_devices > 1 else {}

@@ -102,6 +102,12 @@ def words(
             "--find-unused-parameters", help="Allow parameters that get no gradient: each update looks for them."
         ),
     ] = False,
+    bucket_cap_mb: Annotated[
+        float | None, of_several(metavar="MIB", help="Gradients that are sent at once. (default: torch's own, 1 then 25)")
+    ] = None,
+    broadcast_buffers: Annotated[
+        bool | None, of_several(help="Take the first device's buffers before every forward pass. (default: yes)")
+    ] = None,
     shard: Annotated[
         bool, of_several("--shard", help="Share weights and optimizer out over the devices (FSDP).")
     ] = False,

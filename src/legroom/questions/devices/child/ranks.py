@@ -173,6 +173,7 @@ class SharedStep:
         self.wrapped = DistributedDataParallel(
             LossModule(model, built.job.loss),
             bucket_cap_mb=request.bucket_cap_mb,
+            broadcast_buffers=request.broadcast_buffers,
             find_unused_parameters=request.find_unused,
         )
         settings = replace(built.job.baseline, precision=request.precision, accumulation_steps=1)

@@ -76,6 +76,8 @@ class JobDescription:
     """Whether samples differ in size, so that the worst batch is larger than the typical one."""
     own_step: bool
     own_loader: bool
+    carries_state: bool = False
+    """Whether batches of the job's own loader say which is the first: each goes on where the one before ended."""
     widest_batch: int | None = None
     """The largest batch the job's own loader gives; None where it has none, or no limit was met."""
     widest_valid_batch: int | None = None

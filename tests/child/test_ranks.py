@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 from legroom.child.ranks import Meeting, run_ranks
 from legroom.errors import JobCrashed, JobHung, JobRaised, UsageError
@@ -57,6 +58,21 @@ def test_ranks_are_started_anew_where_one_died_as_often_as_is_allowed():
     assert run_ranks(NO_JOB, "on_ranks:misbehave", arguments, num_ranks=2, restarts=1) == [1, 1]
     with pytest.raises(JobCrashed, match="Rank 1 of 2 died of SIGKILL"):
         run_ranks(NO_JOB, "on_ranks:misbehave", arguments, num_ranks=2)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_a_rank_on_a_gpu_speaks_nccl_and_makes_the_updates_of_one_process_sharded_or_not(monkeypatch):
+    monkeypatch.syspath_prepend(JOBS)
+    import on_ranks
+
+    (found,) = run_ranks(NO_JOB, "on_ranks:add", {"start": 3}, num_ranks=1, device="cuda")
+    assert (found["backend"], found["total"]) == ("nccl", 3.0)
+    case = {"job": "plain", "settings": {"batch_size": 32, "learning_rate": 0.1}, "num_steps": 10}
+    cases = [case, {**case, "shard": True}]
+    (found,) = run_ranks(NO_JOB, "on_ranks:train_cases", {"cases": cases}, num_ranks=1, device="cuda")
+    alone = on_ranks.train_case(case)
+    for trained in found:
+        assert trained["losses"] == pytest.approx(alone["losses"], rel=1e-3)
 
 
 def test_a_meeting_to_which_nobody_comes_ends_in_its_time():

@@ -22,10 +22,15 @@ from legroom.training.several_ranks import SeveralRanks
 
 
 def add(arguments, built, rank):
-    total = torch.tensor([float(rank.number + arguments["start"])])
+    total = torch.tensor([float(rank.number + arguments["start"])], device=rank.device)
     distributed.all_reduce(total)
     built.beat("adding", 0.5)
-    return {"rank": rank.number, "total": total.item(), "threads": os.environ.get("OMP_NUM_THREADS")}
+    return {
+        "rank": rank.number,
+        "total": total.item(),
+        "backend": distributed.get_backend(),
+        "threads": os.environ.get("OMP_NUM_THREADS"),
+    }
 
 
 def misbehave(arguments, built, rank):
@@ -50,7 +55,8 @@ def train_cases(arguments, built, rank):
     """Losses and evaluations of each case, trained by these ranks together; or the error it ends with."""
     found = []
     for case in arguments["cases"]:
-        ranks = SeveralRanks(rank.number, rank.num_ranks, rank.device, shard=case.get("shard", False))
+        words = {name: case.get(name, False) for name in ("shard", "find_unused_parameters")}
+        ranks = SeveralRanks(rank.number, rank.num_ranks, rank.device, **words)
         found.append(train_case(case, ranks))
     return found
 
@@ -58,7 +64,11 @@ def train_cases(arguments, built, rank):
 def train_case(case, ranks=ONE_RANK):
     job = JOBS[case["job"]]()
     kept = {"folder": case["folder"], "resume": case["resume"]} if "folder" in case and ranks.number == 0 else {}
-    request = Train(device="cpu", settings=case["settings"], num_steps=case["num_steps"], evaluate_steps=10, **kept)
+    device, num = str(getattr(ranks, "device", "cpu")), case["num_steps"]
+    identity = {"settings": {**case["settings"], "num_devices": ranks.num_ranks}} if kept else {}
+    request = Train(
+        device=device, settings=case["settings"], num_steps=num, evaluate_steps=10, identity=identity, **kept
+    )
     train_data = job.train_data()
     if case.get("unequal"):
         train_data = torch.utils.data.Subset(train_data, range(100 - ranks.number))
@@ -68,18 +78,31 @@ def train_case(case, ranks=ONE_RANK):
             ranks.refuse_unequal("training data", len(train_data) if hasattr(train_data, "__len__") else None)
         run = Run(job, request, train_data, job.valid_data(), ranks=ranks)
         run.recorder.write = lambda line: losses.extend(line.get("losses", []))
+        quiet = count_quiet_passes(run.trainer.update.wrapped) if case.get("tells_wire") and ranks.num_ranks > 1 else []
         trained = run.go()
     except LegroomError as error:
         return f"{type(error).__name__}: {error}"
     evaluations = [(found.loss, found.score) for found in trained.evaluations]
     found = {"losses": losses, "evaluations": evaluations, "num_samples": trained.num_samples}
-    return {**found, "wire": wire_of(run.trainer.update.wrapped)} if case.get("tells_wire") else found
+    told = case.get("tells_wire") and ranks.num_ranks > 1
+    return {**found, "wire": wire_of(run.trainer.update.wrapped, quiet)} if told else found
 
 
-def wire_of(wrapped):
+def count_quiet_passes(wrapped):
+    """Notes every pass that speaks to no other rank."""
+    passes, no_sync = [], wrapped.no_sync
+    wrapped.no_sync = lambda: passes.append(1) or no_sync()
+    return passes
+
+
+def wire_of(wrapped, quiet):
     """How torch was told to speak to other ranks."""
     told = wrapped._get_ddp_logging_data()
-    return {"broadcast_buffers": bool(told["broadcast_buffers"]), "bucket_cap_mb": told["bucket_cap_bytes"] / 2**20}
+    return {
+        "broadcast_buffers": bool(told["broadcast_buffers"]),
+        "bucket_cap_mb": told["bucket_cap_bytes"] / 2**20,
+        "quiet_passes": len(quiet),
+    }
 
 
 def adam():

@@ -22,7 +22,12 @@ EQUAL = {
     "float64": ({"job": "double", "settings": settings(32), "num_steps": 50}, 1e-5),
     "float32": ({"job": "plain", "settings": settings(32), "num_steps": 50}, 1e-4),
     "accumulated": (
-        {"job": "plain", "settings": settings(32, accumulation_steps=3, clip_norm=0.1), "num_steps": 12},
+        {
+            "job": "plain",
+            "settings": settings(32, accumulation_steps=3, clip_norm=0.1),
+            "num_steps": 12,
+            "tells_wire": True,
+        },
         1e-4,
     ),
     # Rows hold unequal numbers of tokens, so ranks weigh unequally.
@@ -62,10 +67,32 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def of_two(folder):
+def of_one(tmp_path_factory):
+    """Where one process left a checkpoint, amid an epoch."""
+    folder = tmp_path_factory.mktemp("one")
+    sys.path.insert(0, str(JOBS))
+    try:
+        import on_ranks
+    finally:
+        sys.path.remove(str(JOBS))
+    case = {"job": "plain", "settings": settings(32, accumulation_steps=2), "num_steps": 10}
+    on_ranks.train_case({**case, "folder": str(folder), "resume": False})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def of_two(folder, of_one):
     """What two ranks came to, by the name of the case."""
     cases = {name: case for name, (case, _) in (EQUAL | REFUSED).items()}
     cases["dealt"] = {"job": "dealt", "settings": settings(24), "num_steps": 30}
+    cases["unused allowed"] = {**REFUSED["unused"][0], "find_unused_parameters": True}
+    cases["from one"] = {
+        "job": "plain",
+        "settings": settings(64),
+        "num_steps": 20,
+        "folder": str(of_one),
+        "resume": True,
+    }
     cases["buffers sent"] = {**BUFFERS, "settings": settings(16, 1e-2)}
     cases["buffers kept"] = {
         **BUFFERS,
@@ -101,6 +128,24 @@ def test_two_ranks_make_the_updates_of_one_at_the_same_update_size(of_two, name,
     assert [score for _, score in together["evaluations"]] == [score for _, score in alone["evaluations"]]
 
 
+def test_ranks_speak_in_the_last_pass_of_an_update_alone(of_two):
+    # An epoch of 16 rounds is 5 updates of 3 passes and one of a single pass: 12 updates are two epochs.
+    assert of_two["accumulated"]["wire"]["quiet_passes"] == 2 * 5 * 2
+
+
+def test_parameters_without_gradients_are_trained_with_where_that_is_allowed(of_two):
+    assert len(of_two["unused allowed"]["losses"]) == 3
+
+
+def test_two_ranks_go_on_from_the_checkpoint_of_one_that_made_more_passes_amid_an_epoch(of_two, monkeypatch):
+    # 10 updates of 2 passes of 32 are 640 samples: an epoch of 512, and 128 of the next.
+    monkeypatch.syspath_prepend(JOBS)
+    import on_ranks
+
+    alone = on_ranks.train_case({"job": "plain", "settings": settings(32, accumulation_steps=2), "num_steps": 20})
+    assert of_two["from one"]["losses"] == pytest.approx(alone["losses"][10:], rel=1e-4)
+
+
 def test_sharded_ranks_make_the_same_updates_and_one_process_goes_on_from_their_checkpoint(of_two, folder, monkeypatch):
     monkeypatch.syspath_prepend(JOBS)
     import on_ranks
@@ -115,10 +160,12 @@ def test_sharded_ranks_make_the_same_updates_and_one_process_goes_on_from_their_
 
 def test_buffers_that_are_not_broadcast_change_no_loss_and_settings_reach_torch(of_two):
     sent, kept = of_two["buffers sent"], of_two["buffers kept"]
-    assert sent["wire"] == {"broadcast_buffers": True, "bucket_cap_mb": 25.0}
-    assert kept["wire"] == {"broadcast_buffers": False, "bucket_cap_mb": 4.0}
+    assert sent["wire"] == {"broadcast_buffers": True, "bucket_cap_mb": 25.0, "quiet_passes": 0}
+    assert kept["wire"] == {"broadcast_buffers": False, "bucket_cap_mb": 4.0, "quiet_passes": 0}
     assert kept["losses"] == pytest.approx(sent["losses"], rel=1e-6), "buckets add up in another order"
-    assert [loss for loss, _ in kept["evaluations"]] == pytest.approx([loss for loss, _ in sent["evaluations"]], rel=1e-6)
+    assert [loss for loss, _ in kept["evaluations"]] == pytest.approx(
+        [loss for loss, _ in sent["evaluations"]], rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -105,6 +105,16 @@ class BatchSource:
         maker = "the job's loader" if own else "its collation"
         return [f"A batch of {self.name} holds NaN or infinity. Look at what {maker} makes"] if holds_nan(batch) else []
 
+    def carries_state(self) -> bool:
+        """Whether batches say which is the `first`, so that each goes on where the one before ended."""
+        if self.job.loader is None:
+            return False
+        try:
+            batch = next(self._own_batches(self.job.baseline.batch_size))
+        except Exception:  # the question that needs a batch will meet it
+            return False
+        return isinstance(batch, Mapping) and "first" in batch
+
     def _own_batches(self, batch_size: int) -> Iterator[Batch]:
         settings = replace(self.job.baseline, batch_size=batch_size, num_workers=0)
         while True:

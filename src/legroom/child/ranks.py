@@ -229,7 +229,8 @@ def _launch(ranks: Ranks, meeting: Meeting, restarts: int) -> None:
     except RendezvousTimeoutError:
         raise UsageError(
             f"Not all of {meeting.num_nodes} machines came to {meeting.endpoint} within "
-            f"{format_seconds(meeting.join_seconds)}. Start the same command on each of them, or name fewer --nodes"
+            f"{format_seconds(meeting.join_seconds)}. Start the same command, with the same file of the "
+            "job, on each of them, or name fewer --nodes"
         ) from None
     except RendezvousConnectionError as error:
         raise UsageError(

@@ -5,7 +5,7 @@ import math
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,8 @@ def set_aside(folder: Path) -> Path | None:
     with writing(folder):
         aside = _new_folder(folder)
         for path in left:
-            os.replace(path, aside / path.name)
+            with suppress(FileNotFoundError):  # another machine of this run keeps it aside
+                os.replace(path, aside / path.name)
     return aside
 
 

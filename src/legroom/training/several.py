@@ -13,6 +13,12 @@ PATIENCE = 0.7
 """Share of --timeout that processes wait for one another: who hangs is named before the run is taken for a hung one."""
 
 
+CARRIES_STATE = (
+    "Batches of this job's loader say which is the `first`: they carry state from one to the next, and cannot be dealt "
+    "out to several devices. Train it on one"
+)
+
+
 def several_devices(
     host: Host, device: str, settings: Mapping[str, Any], timeout: float, **words: Any
 ) -> dict[str, Any]:
@@ -24,6 +30,7 @@ def several_devices(
         return {}
     num_local = total // nodes
     _check_devices(host, device, num_local)
+    _check_batch_norm(device, words)
     return asdict(Several(num_local=num_local, wait_seconds=PATIENCE * timeout, **words))
 
 
@@ -41,6 +48,11 @@ def _check_nodes(nodes: Any, total: int, rendezvous: str) -> None:
             )
     elif rendezvous:
         raise UsageError("--rendezvous is where several machines meet. Say how many with --nodes")
+
+
+def _check_batch_norm(device: str, words: Mapping[str, Any]) -> None:
+    if words["sync_batch_norm"] and device == "cpu":
+        raise UsageError("torch synchronises BatchNorm on GPUs alone. Leave --sync-batch-norm out on CPUs")
 
 
 def _refuse_without_several(words: Mapping[str, Any]) -> None:
@@ -75,6 +87,8 @@ def refuse_unshared(description: JobDescription, request: Train) -> None:
             "This job has its own step, so legroom cannot average its gradients over devices. Give it a loss and an "
             "optimizer, or train it with --devices 1"
         )
+    if description.carries_state:
+        raise UsageError(CARRIES_STATE)
     if request.several["shard"] and request.settings["precision"] == "fp16":
         raise UsageError(
             "--shard trains in fp32 or bf16; with fp16 the scale of the loss would have to be shared out too"

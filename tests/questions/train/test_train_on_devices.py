@@ -1,6 +1,9 @@
 """`legroom train --devices`: ranks that die or hang, going on with another number of them, words that are refused."""
 
 import json
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -79,6 +82,7 @@ PLAN = 'job = "digits"\n' + "".join(
 def settings_on(folder, *, plan=PLAN, **words):
     """What a run on four planted cores would train with, its length, and what is said of it."""
     path = folder / "plan.toml"
+    folder.mkdir(exist_ok=True)
     path.write_text(plan)
     run = api.Run(out=folder, engine=FakeMachine(FakeRuns()), host=plant_host(num_cores=4))
     answer = api.train("digits", device="cpu", **({"plan": path} if plan else {}), **words, run=run)
@@ -94,7 +98,9 @@ def test_a_plan_keeps_its_update_rate_and_length_on_more_devices(tmp_path):
     assert settings_on(tmp_path, plan=joined, num_devices=4)[0] == [64, 1, 0.1, 8], "the batch that fits stays"
     back = PLAN.replace("[num_devices]\nvalue = 1", "[num_devices]\nvalue = 4")
     assert settings_on(tmp_path, plan=back, num_devices=1)[0] == [64, 4, 0.1, 8]
-    with pytest.raises(UsageError, match=r"64 samples cannot be shared out evenly: 3 .* such as 63\. That is the plan's"):
+    with pytest.raises(
+        UsageError, match=r"64 samples cannot be shared out evenly: 3 .* such as 63\. That is the plan's"
+    ):
         settings_on(tmp_path, num_devices=3)
 
 
@@ -139,6 +145,7 @@ CPU, GPU = plant_host(num_cores=4), plant_host(gpus=(plant_gpu(),))
         (CPU, {"num_devices": 4, "nodes": 2, "rendezvous": "here:99999"}, "need one host:port"),
         (CPU, {"rendezvous": "here:29500"}, "Say how many with --nodes"),
         (CPU, {"sync_batch_norm": True}, "--sync-batch-norm is for runs on several devices"),
+        (CPU, {"num_devices": 2, "sync_batch_norm": True}, "BatchNorm on GPUs alone"),
         (CPU, {"restarts": 2}, "--restarts is for runs on several devices"),
         (CPU, {"num_devices": 2, "rate_rule": "cube"}, "There is no --rate-rule 'cube'. Known: legw, sqrt"),
         (CPU, {"num_devices": 2, "rate_rule": "sqrt", "learning_rate": 0.1}, "--rate-rule and --learning-rate"),
@@ -151,19 +158,45 @@ def test_words_that_fit_no_machine_are_refused_before_anything_starts(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("own_step", "words", "refused"),
+    ("lacks", "words", "refused"),
     [
-        (True, {}, "This job has its own step, so legroom cannot average"),
-        (False, {"settings": {"precision": "fp16"}}, "--shard trains in fp32 or bf16"),
-        (False, {"settings": {"precision": "bf16", "compile": True}}, "--shard and --compile"),
+        ("own_step", {}, "This job has its own step, so legroom cannot average"),
+        ("carries_state", {}, "they carry state from one to the next"),
+        ("", {"settings": {"precision": "fp16"}}, "--shard trains in fp32 or bf16"),
+        ("", {"settings": {"precision": "bf16", "compile": True}}, "--shard and --compile"),
     ],
 )
-def test_what_cannot_be_shared_out_is_refused(own_step, words, refused):
+def test_what_cannot_be_shared_out_is_refused(lacks, words, refused):
     request = Train(**{"device": "cpu", "settings": {}, "several": {"shard": True}, **words})
     with pytest.raises(UsageError, match=refused):
-        refuse_unshared(SimpleNamespace(own_step=own_step), request)
+        refuse_unshared(SimpleNamespace(**{"own_step": False, "carries_state": False, lacks: True}), request)
 
 
 def test_devices_of_the_command_are_those_of_each_machine():
     words = command.words(num_devices=2, nodes=3, rendezvous="here:29500")
     assert words["num_devices"] == 6
+
+
+def test_two_machines_that_share_a_disk_train_one_model_in_one_folder(alone, tmp_path):
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    words = ["--device", "cpu", "--epochs", "1", "--batch-size", "16", "--devices", "1", "--nodes", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "legroom",
+        "train",
+        JOB,
+        *words,
+        "--rendezvous",
+        f"localhost:{port}",
+        "--out",
+        "run",
+    ]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    launchers = [subprocess.Popen(command, cwd=tmp_path, **pipes) for _ in range(2)]
+    told = [launcher.communicate(timeout=120)[1] for launcher in launchers]
+    assert [launcher.returncode for launcher in launchers] == [0, 0], told
+    assert losses_of(tmp_path / "run") == pytest.approx(alone, rel=1e-4)
+    assert (tmp_path / "run" / "checkpoint.pt").is_file()
+    assert len(list((tmp_path / "run").glob("node-*"))) == 1

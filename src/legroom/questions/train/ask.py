@@ -1,8 +1,10 @@
 """`legroom train`: run the job to its target."""
 
 import difflib
+import os
+import socket
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from legroom.environments import Environment, allocator_environment, check_alloc
 from legroom.errors import UsageError
 from legroom.host.target import choose_target
 from legroom.job import FASTER, Settings
-from legroom.job_address import AnyJob, address_of
+from legroom.job_address import AnyJob, JobAddress, address_of, out_folder
 from legroom.plan_file import Plan
 from legroom.plan_use import plan_for, settings_of, variables_of
 from legroom.questions.base import read_target
@@ -32,6 +34,8 @@ MADE = (
 """Fields of a Train that are made of other words."""
 WORDS = [field.name for field in fields(Train) if field.name not in MADE]
 SEVERAL_WORDS = [field.name for field in fields(Several) if field.name not in ("num_local", "wait_seconds")]
+NODE_NAME = "node-"
+"""Of the folder of a machine that shares a disk with another that writes already; its host and process follow."""
 RUN_WORDS = ("out", "resume", "timeout", "progress", "engine", "together")
 
 
@@ -80,7 +84,8 @@ def train(
     allocator: "expandable" or "default", on a GPU.
     num_devices, of the settings: devices of all `nodes` machines together, which meet at `rendezvous` ("host:port").
     effective_batch: samples of an update, over all devices. rate_rule: how the rate follows an update that grows.
-    restarts: how often to go on from the checkpoint after a process has failed. sync_batch_norm, find_unused_parameters, shard: as torch has them.
+    restarts: how often to go on from the checkpoint after a process has failed. sync_batch_norm,
+    find_unused_parameters, shard: as torch has them.
     run: where files go, and whether to resume: Run(out=..., resume=True).
     """
     words = dict(locals())  # all of them by name, before anything else has one
@@ -107,7 +112,7 @@ def train(
         check_until_target(more)
     environment = _choose_environment(more, planned)
     # One child is all there will be: a process to fork it from would only take memory.
-    with open_session("train", address, run, environment, alone=True) as session:
+    with _open(address, run, environment, nodes) as session:
         chosen, more["notes"] = _settings(session.describe(run.seed), run, of_plan, settings, update)
         request = _request(session, run, chosen, more, is_long=is_long)
         session.note(request)
@@ -152,6 +157,17 @@ def _settings(
     return chosen, notes
 
 
+def _open(address: JobAddress, run: Run, environment: Environment, nodes: int) -> Session:
+    """The session. Of machines that share a disk one has the folder, and the others keep their records within it."""
+    try:
+        return open_session("train", address, run, environment, alone=True)
+    except UsageError:
+        if nodes == 1:
+            raise
+    beside = out_folder(address, run.out) / f"{NODE_NAME}{socket.gethostname()}-{os.getpid()}"
+    return open_session("train", address, replace(run, out=beside), environment, alone=True)
+
+
 def _choose_environment(more: dict[str, Any], planned: Plan | None) -> Environment:
     """What the plan or the user's words change of the environment, noted among the words."""
     more["allocator"] = more["allocator"] or (planned.value("allocator") if planned else None)
@@ -164,6 +180,8 @@ def _choose_environment(more: dict[str, Any], planned: Plan | None) -> Environme
 def _request(session: Session, run: Run, settings: dict[str, Any], more: dict[str, Any], *, is_long: bool) -> Train:
     """The run to ask for, with all that a checkpoint to resume from must agree with."""
     folder, address, description = session.logbook.path.parent.resolve(), session.address, session.records.description()
+    if folder.name.startswith(NODE_NAME):
+        folder = folder.parent
     if more["until_target"]:
         prepare_until_target(settings, more, description, is_long=is_long)
     if run.resume and not (folder / CHECKPOINT_NAME).is_file():

@@ -1,5 +1,7 @@
 """A trial on several devices: a process for each, which train one model together."""
 
+import hashlib
+import json
 import os
 import signal
 from dataclasses import replace
@@ -30,7 +32,7 @@ def train_on_ranks(request: Train, built: BuiltJob) -> Trained:
         device=request.device,
         collective_seconds=several.wait_seconds,
         restarts=several.restarts,
-        meeting=_meeting(several),
+        meeting=_meeting(several, request),
         beat=built.beat,
         on_start=pass_on,
     )
@@ -52,11 +54,17 @@ def _thread_notes(request: Train, several: Several) -> list[str]:
     return [f"The cores are shared out: each process computes with {words}; OMP_NUM_THREADS would say otherwise"]
 
 
-def _meeting(several: Several) -> Meeting:
+def _meeting(several: Several, request: Train) -> Meeting:
     if several.nodes == 1:
         return Meeting()
+    # Those that train something else must not be taken for ours. The job's path may differ from machine to machine.
+    same = {name: value for name, value in request.identity.items() if name != "job"}
+    name = hashlib.sha256(json.dumps(same, sort_keys=True, default=str).encode()).hexdigest()[:16]
     return Meeting(
-        num_nodes=several.nodes, endpoint=several.rendezvous, name="legroom", join_seconds=several.wait_seconds
+        num_nodes=several.nodes,
+        endpoint=several.rendezvous,
+        name=f"legroom-{name}",
+        join_seconds=several.wait_seconds,
     )
 
 

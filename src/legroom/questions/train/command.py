@@ -103,7 +103,8 @@ def words(
         ),
     ] = False,
     bucket_cap_mb: Annotated[
-        float | None, of_several(metavar="MIB", help="Gradients that are sent at once. (default: torch's own, 1 then 25)")
+        float | None,
+        of_several(metavar="MIB", help="Gradients that are sent at once. (default: torch's own, 1 then 25)"),
     ] = None,
     broadcast_buffers: Annotated[
         bool | None, of_several(help="Take the first device's buffers before every forward pass. (default: yes)")

@@ -6,18 +6,22 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from legroom.questions.devices.child.delay import DelayedLink
+
 NUM_STEPS = 5
 
 
 def train(arguments, built, rank):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
-    return {str(broadcasts): states(copy.deepcopy(model), rank.number, broadcasts) for broadcasts in (True, False)}
+    found = {str(broadcasts): states(copy.deepcopy(model), rank.number, broadcasts) for broadcasts in (True, False)}
+    return {**found, "delayed": states(model, rank.number, True, delay=0.001)}
 
 
-def states(model, number, broadcasts):
+def states(model, number, broadcasts, delay=0.0):
     """Weights and buffers after some steps."""
     wrapped = DistributedDataParallel(model, broadcast_buffers=broadcasts)
+    DelayedLink(delay).slow_down(wrapped)
     optimizer = torch.optim.SGD(wrapped.parameters(), 0.1)
     random = torch.Generator().manual_seed(1 + number)
     for _ in range(NUM_STEPS):

@@ -1,14 +1,17 @@
 """A planted device and link: steps of one device, and of several whose buckets travel a ring."""
 
+import math
 from typing import Any, ClassVar
 
 from legroom.laws.communication import backward_end, buckets_of, ring_seconds
 from legroom.questions.devices.records import (
     BackwardTimes,
+    DataParallelTimed,
     Message,
     RankSteps,
     RanksTimed,
     TimeBackward,
+    TimeDataParallel,
     TimeRanks,
 )
 from legroom.requests import Request
@@ -23,7 +26,7 @@ class FakeRing:
     (0.021, 8)
     """
 
-    ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (TimeBackward, TimeRanks)
+    ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (TimeBackward, TimeRanks, TimeDataParallel)
 
     def __init__(
         self,
@@ -36,11 +39,15 @@ class FakeRing:
         contention: float = 1.0,
         busy_cores: float = 0.0,
         largest_batch: float = float("inf"),
+        gain_by_threads: float = 1.0,
+        straggler: float = 1.0,
         **facts: Any,
     ) -> None:
         self.latency, self.bandwidth, self.gradient_bytes = latency, bandwidth, gradient_bytes
         self.fixed_seconds, self.sample_seconds, self.contention = fixed_seconds, sample_seconds, contention
         self.busy_cores, self.largest_batch = busy_cores, largest_batch
+        self.gain_by_threads, self.straggler = gain_by_threads, straggler
+        """Times that a process with several threads is faster, and that the last of several devices is slower."""
         self.facts = facts
         """Further fields of what a child reports of the model."""
 
@@ -52,16 +59,30 @@ class FakeRing:
         """Planted seconds of a step on one device."""
         return 1.5 * self.backward(batch_size) + self.fixed_seconds
 
-    def exposed(self, num_devices: int, batch_size: float, cap_mb: float | None = None) -> float:
+    def exposed(
+        self, num_devices: int, batch_size: float, cap_mb: float | None = None, *, broadcasts: bool = True
+    ) -> float:
         """Planted seconds that a step of several takes longer than one without sync."""
         backward = self.contention * self.backward(batch_size)
         buckets = buckets_of(self.gradient_bytes, self._ready(backward), cap_mb)
         transfers = [ring_seconds(each.num_bytes, num_devices, self.latency, self.bandwidth) for each in buckets]
-        return backward_end(backward, [each.ready_seconds for each in buckets], transfers, self.busy_cores) - backward
+        end = backward_end(backward, [each.ready_seconds for each in buckets], transfers, self.busy_cores)
+        return end - backward + (self.broadcast(num_devices) if broadcasts else 0.0)
+
+    def broadcast(self, num_devices: int) -> float:
+        """Planted seconds in which buffers reach all devices, who hand them on to as many as have none."""
+        rounds = math.ceil(math.log2(num_devices))
+        num, size = self.facts.get("num_buffer_messages", 0), self.facts.get("buffer_bytes", 0)
+        return float(rounds * (num * self.latency + size / self.bandwidth))
 
     def answer(self, request: Any) -> tuple[Any, float]:
         """What a child would report, and the seconds that would take."""
-        return (self._alone(request), 2.0) if isinstance(request, TimeBackward) else (self._together(request), 20.0)
+        match request:
+            case TimeBackward():
+                return self._alone(request), 2.0
+            case TimeDataParallel():
+                return self._data_parallel(request), 2.0
+        return self._together(request), 20.0
 
     def _ready(self, backward: float) -> list[float]:
         num = len(self.gradient_bytes)
@@ -70,11 +91,12 @@ class FakeRing:
     def _alone(self, request: TimeBackward) -> BackwardTimes:
         if request.batch_size > self.largest_batch:
             return BackwardTimes(outcome="out_of_memory")
-        backward = self.backward(request.batch_size)
+        gain = self.gain_by_threads if request.num_threads > 1 else 1.0
+        backward = self.backward(request.batch_size) / gain
         planted = {
             "forward_seconds": backward / 2,
             "backward_seconds": backward,
-            "update_seconds": self.fixed_seconds,
+            "update_seconds": self.fixed_seconds / gain,
             "spread": 1.02,
             "num_repeats": 20,
             "gradient_bytes": list(self.gradient_bytes),
@@ -84,6 +106,13 @@ class FakeRing:
             "flops_per_sample": 1e9,
         }
         return BackwardTimes(**{**planted, **self.facts})
+
+    def _data_parallel(self, request: TimeDataParallel) -> DataParallelTimed:
+        """Steps that hide no transfer, and a first device that holds twice what the others do."""
+        num, size = request.num_devices, sum(self.gradient_bytes)
+        moved = 2 * ring_seconds(size, num, self.latency, self.bandwidth)
+        peaks = [2 * size, *([size] * (num - 1))]
+        return DataParallelTimed(step_seconds=self.compute(request.batch_size / num) + moved, peak_bytes=peaks)
 
     def _together(self, request: TimeRanks) -> RanksTimed:
         num = request.num_devices
@@ -101,7 +130,7 @@ class FakeRing:
 
     def _steps(self, request: TimeRanks, size: int) -> RankSteps:
         num, alone = request.num_devices, self.contention * self.compute(size)
-        exposed = self.exposed(num, size, request.bucket_cap_mb)
+        exposed = self.exposed(num, size, request.bucket_cap_mb, broadcasts=request.broadcast_buffers)
         total = sum(ring_seconds(each, num, self.latency, self.bandwidth) for each in request.bucket_bytes)
         return RankSteps(
             batch_size=size,
@@ -114,4 +143,5 @@ class FakeRing:
             sync_range=(alone + exposed, alone + exposed),
             num_repeats=20,
             utilisation=[1.0] * num,
+            rank_seconds=[alone] * (num - 1) + [self.straggler * alone],
         )

@@ -18,14 +18,17 @@ from legroom.child.rank import Rank
 from legroom.child.ranks import run_ranks
 from legroom.laws.intervals import median_interval
 from legroom.questions.devices.child.backward import num_threads
+from legroom.questions.devices.child.delay import DelayedLink
 from legroom.questions.devices.records import Message, RankSteps, RanksTimed, TimeRanks
 from legroom.training.data.batch import move
+from legroom.training.options import apply_options, make_optimizer
 from legroom.training.several_ranks import LossModule
 from legroom.training.step import TrainingStep
 
 ENTRY = "legroom.questions.devices.child.ranks:on_rank"
-NUM_WARM, NUM_ROUNDS = 3, 9
-LEAST_STEPS, MOST_STEPS = 2, 40
+NUM_WARM, NUM_ROUNDS = 3, 7
+LEAST_STEPS, MOST_STEPS = 5, 40
+"""Of a round, one that is not timed left out."""
 MESSAGE_SECONDS, LEAST_MESSAGES, MOST_MESSAGES = 0.03, 3, 30
 ARENA_BYTES = 2**26
 Times = dict[str, list[float]]
@@ -33,12 +36,14 @@ Times = dict[str, list[float]]
 
 def time_ranks(request: TimeRanks, built: BuiltJob) -> RanksTimed:
     """Start the ranks and join what they timed: a step is as long as that of the slowest."""
+    built.forget_model()  # on a GPU it would lie beside the first rank's
     told = run_ranks(
         built.address,
         ENTRY,
         asdict(request),
         num_ranks=request.num_devices,
         device=request.device,
+        collective_seconds=request.wait_seconds,
         beat=built.beat,
     )
     return RanksTimed(
@@ -71,7 +76,8 @@ def _join(batch_size: int, told: Sequence[Mapping[str, Any]]) -> RankSteps:
         exposed_range=(min(exposed), max(exposed)),
         sync_range=median_interval(slowest["sync"]),
         num_repeats=len(slowest["sync"]),
-        utilisation=[rank["utilisation"] for rank in told],
+        utilisation=[rank["utilisation"] for rank in told if rank["utilisation"] is not None],
+        rank_seconds=[statistics.median(rank["copies"]) for rank in told],
     )
 
 
@@ -88,7 +94,7 @@ def on_rank(arguments: Mapping[str, Any], built: BuiltJob, rank: Rank) -> dict[s
     """What one rank timed."""
     request = TimeRanks(**arguments)
     with num_threads(request.num_threads if rank.device.type == "cpu" else None):
-        link = TimedLink(request.message_bytes, rank.device)
+        link = TimedLink(request.message_bytes, rank.device, DelayedLink(request.delay_seconds))
         steps = [_time_steps(size, request, built, rank, link) for size in request.batch_sizes]
         return {"backend": distributed.get_backend(), "messages": link.summary(), "steps": steps}
 
@@ -96,8 +102,8 @@ def on_rank(arguments: Mapping[str, Any], built: BuiltJob, rank: Rank) -> dict[s
 class TimedLink:
     """All-reduces of several sizes, timed between rounds of steps: a link that others use too is as slow for both."""
 
-    def __init__(self, sizes: Sequence[int], device: torch.device) -> None:
-        self.device, self.sizes, self.place = device, sizes, 0
+    def __init__(self, sizes: Sequence[int], device: torch.device, link: DelayedLink) -> None:
+        self.device, self.sizes, self.place, self.link = device, sizes, 0, link
         # Gradients that were just made lie in no cache; one tensor that travels again and again would.
         self.arena = torch.ones(max(ARENA_BYTES, 2 * max(sizes)) // 4, device=device)
         self.seconds: list[list[float]] = [[] for _ in sizes]
@@ -108,11 +114,11 @@ class TimedLink:
         """A few all-reduces of each size; more of the short ones."""
         for place, size in enumerate(self.sizes):
             run = functools.partial(self._all_reduce, max(1, size // 4))
-            typical = _timed(run, 1, self.device)[0]
+            typical = timed(run, 1, self.device)[0]
             num = _agree(MESSAGE_SECONDS / typical, LEAST_MESSAGES, MOST_MESSAGES, self.device)
             distributed.barrier()
             cores, wall = time.process_time(), time.perf_counter()
-            seconds = _timed(run, num, self.device)
+            seconds = timed(run, num, self.device)
             if keep:
                 self.seconds[place] += seconds
                 self.cores[place] += time.process_time() - cores
@@ -120,7 +126,7 @@ class TimedLink:
 
     def _all_reduce(self, length: int) -> None:
         self.place = 0 if self.place + length > len(self.arena) else self.place
-        distributed.all_reduce(self.arena[self.place : self.place + length])
+        self.link.all_reduce(self.arena[self.place : self.place + length])
         self.place += length
 
     def summary(self) -> list[tuple[float, float]]:
@@ -137,48 +143,62 @@ def _time_steps(batch_size: int, request: TimeRanks, built: BuiltJob, rank: Rank
     torch.manual_seed(request.seed + rank.number)
     batch = move(next(built.train.batches(batch_size, "typical")), rank.device)
     alone = built.training_step(rank.device, request.precision, lambda phase: None)
-    shared = SharedStep(built, request, rank)
+    shared = SharedStep(built, request, rank, link.link)
     buckets = [torch.ones(max(1, size // 4), device=rank.device) for size in request.bucket_bytes]
     runs: dict[str, Callable[[], Any]] = {
         "copies": lambda: alone([batch]),
         "no_sync": lambda: shared(batch, sync=False),
         "sync": lambda: shared(batch, sync=True),
-        "buckets": lambda: [distributed.all_reduce(bucket) for bucket in buckets],
+        "buckets": lambda: [link.link.all_reduce(bucket) for bucket in buckets],
     }
     for run in runs.values():
-        _timed(run, NUM_WARM, rank.device)
-    longest = statistics.median(_timed(runs["sync"], NUM_WARM, rank.device))
+        timed(run, NUM_WARM, rank.device)
+    longest = statistics.median(timed(runs["sync"], NUM_WARM, rank.device))
     num = _agree(request.seconds / (NUM_ROUNDS * 3 * longest), LEAST_STEPS, MOST_STEPS, rank.device)
     times: Times = {name: [] for name in runs}
     cores = wall = 0.0
     for _ in range(NUM_ROUNDS):
         for name, run in runs.items():
-            distributed.barrier()
-            used, began = time.process_time(), time.perf_counter()
-            times[name] += _timed(run, num, rank.device)
+            seconds, used, took = turn(run, num, rank.device)
+            times[name] += seconds
             if name == "sync":
-                cores, wall = cores + time.process_time() - used, wall + time.perf_counter() - began
+                cores, wall = cores + used, wall + took
         link.visit()
         built.beat(f"{rank.num_ranks} devices, batches of {batch_size}")
-    return {**times, "utilisation": min(1.0, cores / wall / request.num_threads)}
+    # What the process uses of its cores says nothing of a GPU that works beside it.
+    utilisation = min(1.0, cores / wall / request.num_threads) if rank.device.type == "cpu" else None
+    return {**times, "utilisation": utilisation}
+
+
+def turn(run: Callable[[], Any], num: int, device: torch.device) -> tuple[list[float], float, float]:
+    """Seconds of so many steps of a kind, and those of its cores and of the clock, after one step that is not timed.
+
+    DistributedDataParallel broadcasts buffers in a step by whether the step before was synchronised.
+    """
+    timed(run, 1, device)
+    distributed.barrier()
+    used, began = time.process_time(), time.perf_counter()
+    seconds = timed(run, num, device)
+    return seconds, time.process_time() - used, time.perf_counter() - began
 
 
 class SharedStep:
     """The job's step with DistributedDataParallel around its loss, on a copy of the model: hooks stay off the other."""
 
-    def __init__(self, built: BuiltJob, request: TimeRanks, rank: Rank) -> None:
+    def __init__(self, built: BuiltJob, request: TimeRanks, rank: Rank, link: DelayedLink) -> None:
         model = copy.deepcopy(built.model)
-        assert built.job.loss is not None
-        assert built.job.optimizer is not None
+        settings = replace(built.job.baseline, precision=request.precision, accumulation_steps=1)
+        job = apply_options(built.job, settings)
+        assert job.loss is not None
         self.wrapped = DistributedDataParallel(
-            LossModule(model, built.job.loss),
+            LossModule(model, job.loss),
             bucket_cap_mb=request.bucket_cap_mb,
             broadcast_buffers=request.broadcast_buffers,
             find_unused_parameters=request.find_unused,
         )
-        settings = replace(built.job.baseline, precision=request.precision, accumulation_steps=1)
-        job = replace(built.job, loss=lambda wrapped, batch: wrapped(batch))
-        optimizer = built.job.optimizer(model, settings.learning_rate)
+        link.slow_down(self.wrapped)
+        optimizer = make_optimizer(job, model, settings)
+        job = replace(job, loss=lambda wrapped, batch: wrapped(batch))
         self.step = TrainingStep(job, self.wrapped, optimizer, settings, rank.device)
 
     def __call__(self, batch: Any, *, sync: bool) -> Any:
@@ -187,7 +207,7 @@ class SharedStep:
             return self.step([batch])
 
 
-def _timed(run: Callable[[], Any], num: int, device: torch.device) -> list[float]:
+def timed(run: Callable[[], Any], num: int, device: torch.device) -> list[float]:
     """Seconds of each run, to its end."""
     seconds = []
     for _ in range(num):

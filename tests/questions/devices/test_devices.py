@@ -9,11 +9,13 @@ from typer.testing import CliRunner
 
 from legroom import api
 from legroom.cli.app import app
-from legroom.errors import OutOfMemory, UsageError
+from legroom.errors import JobCrashed, OutOfMemory, UsageError
 from legroom.questions.devices.fake import FakeRing
-from legroom.questions.devices.records import TimeBackward, TimeRanks
+from legroom.questions.devices.records import BackwardTimes, TimeBackward, TimeDataParallel, TimeRanks
+from legroom.questions.devices.wire import epoch_traffic
 from legroom.questions.rate.fake import FakeLearner, FakeLearning
 from legroom.reports.saved_answers import save_answer
+from legroom.requests import Describe
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, plant_gpu, plant_host
 
@@ -36,6 +38,7 @@ RINGS = {
     "messages": FakeRing(gradient_bytes=(2_000_000,) * 8, latency=1e-3, bandwidth=1e10),
     "theft": FakeRing(busy_cores=1.0, bandwidth=5e8),
     "contention": FakeRing(contention=1.4),
+    "buffers": FakeRing(buffer_bytes=4_000_000, num_buffer_messages=2, latency=5e-4),
 }
 
 
@@ -140,7 +143,11 @@ def test_what_crosses_the_wire_is_counted(tmp_path):
     rows = {row["what"]: row for row in answer.wire}
     assert rows["gradient buckets"]["num_bytes"] == 32_000_000
     assert rows["buffers"]["num_messages"] == 2
-    assert rows["SyncBatchNorm"]["num_bytes"] == 4 * (2 * 192 + 2) + 4 * 2 * 192
+    gathered, summed, num = 4 * (2 * 192 + 2), 4 * 2 * 192, rows["SyncBatchNorm"]["num_devices"]
+    assert rows["SyncBatchNorm"]["num_bytes"] == gathered + summed
+    sent = (num - 1) * gathered + 2 * (num - 1) / num * summed
+    assert rows["SyncBatchNorm"]["link_bytes"] == round(sent), "what is gathered goes to each of the others"
+    assert any("saves 7.8 KiB in 2 messages, about" in note for note in answer.notes)
     assert answer.broadcast_buffers is False
     kept = ask(tmp_path / "k", FakeRing(buffer_bytes=8, num_buffer_messages=1, other_buffers=["queue"]))
     assert kept.broadcast_buffers is True
@@ -183,11 +190,16 @@ def test_local_peak_grows_the_batch_until_throughput_does_not_then_only_devices(
 
 
 def test_table_3_of_the_talk_is_counted(tmp_path):
-    answer = ask(tmp_path)
-    row = next(each for each in answer.traffic if each["num_devices"] == 2)
-    assert row["num_messages"] == pytest.approx(60_000 / 128)
-    assert row["bytes_moved"] == pytest.approx(60_000 / 128 * 32_000_000)
-    assert row["operations_per_byte"] == pytest.approx(1e9 * 60_000 / row["bytes_moved"])
+    # ResNet-50, 90 epochs of 1.28 million images, 104 MB of gradients, 10^18 operations in all.
+    facts, wire = BackwardTimes(flops_per_sample=1e18 / 115.2e6), [{"what": "gradient buckets", "num_bytes": 104e6}]
+    wire[0]["num_messages"] = 5
+    small, large = (epoch_traffic(facts, wire, 115_200_000, size) for size in (32, 32_768))
+    assert small["num_messages"] == pytest.approx(3.6e6)
+    assert small["bytes_moved"] == pytest.approx(374e12, rel=0.005)
+    assert small["operations_per_byte"] == pytest.approx(2673, rel=0.005)
+    assert large["num_messages"] == pytest.approx(3516, abs=1), "the talk has 3686"
+    assert large["operations_per_byte"] == pytest.approx(2.7e6, rel=0.02)
+    assert [each["num_messages"] for each in ask(tmp_path).traffic][:2] == [60_000 / 64, 60_000 / 128]
 
 
 def test_a_model_cut_over_devices_holds_less_on_each(tmp_path):
@@ -222,9 +234,113 @@ def test_wrong_words_are_refused_with_a_sentence(tmp_path, words, said):
         ask(tmp_path, **words)
 
 
-def test_a_batch_that_does_not_fit_one_device_is_told(tmp_path):
-    with pytest.raises(OutOfMemory, match="smaller one"):
-        ask(tmp_path, FakeRing(largest_batch=16))
+def test_a_batch_that_does_not_fit_one_device_is_made_in_passes_and_devices_save_them(tmp_path):
+    ring = FakeRing(largest_batch=16, gradient_bytes=(40_000,) * 4, sample_seconds=0.001)
+    answer = ask(tmp_path, ring)
+    one, four = point(answer, 1, "strong"), point(answer, 4, "strong")
+    assert one["predicted"]
+    assert one["step_seconds"] == pytest.approx(4 * 1.5 * ring.backward(16) + ring.fixed_seconds)
+    assert not four["predicted"], "a share of it fits, so that was run"
+    assert four["speedup"] == pytest.approx(one["step_seconds"] / four["step_seconds"])
+    assert any("A batch of 64 does not fit one device, where 16 do" in note for note in answer.notes)
+    assert {row["num_devices"] for row in answer.splits} >= {2, 4, 8}
+    weak = ask(tmp_path / "weak", ring, scaling="weak", most=2)
+    assert [weak.settings[name] for name in ("batch_size", "accumulation_steps")] == [16, 4]
+    assert advise_again(tmp_path, "devices") == answer
+
+
+def test_a_model_of_which_no_sample_fits_is_told_what_is_left_on_each_of_several(tmp_path):
+    with pytest.raises(OutOfMemory, match=r"Not one sample fits a device\. .* on each of 8, .*--shard"):
+        ask(tmp_path, FakeRing(largest_batch=0))
+
+
+def test_devices_that_cannot_run_together_leave_those_that_can(tmp_path):
+    machine = FakeMachine(RINGS["bytes"])
+    whole = machine.answer
+
+    def answer_of(request):
+        if isinstance(request, TimeRanks) and request.num_devices == 4:
+            raise JobCrashed("Rank 3 of 4 died of SIGKILL")
+        return whole(request)
+
+    machine.answer = answer_of
+    answer = ask(tmp_path, machine=machine)
+    assert not point(answer, 2)["predicted"]
+    assert point(answer, 4)["predicted"]
+    assert "4 devices together and more: Rank 3 of 4 died of SIGKILL" in answer.not_measured
+    assert advise_again(tmp_path, "devices") == answer
+
+
+def test_processes_of_one_thread_are_not_taken_where_one_with_all_cores_is_as_fast(tmp_path):
+    slow = replaced(RINGS["compute"], gain_by_threads=4.0)
+    answer = ask(tmp_path / "a", slow)
+    assert answer.num_devices == 1
+    assert "a process with all cores is 4 times as fast" in answer.recommendations[0].because
+    taken = ask(tmp_path / "b", replaced(RINGS["compute"], gain_by_threads=1.5))
+    assert taken.num_devices == 4
+    assert "over one with all cores" in taken.recommendations[0].because
+
+
+def replaced(ring, **words):
+    """The ring with other planted truths."""
+    own = {name: getattr(ring, name) for name in ("latency", "bandwidth", "gradient_bytes", "sample_seconds")}
+    return FakeRing(**{**own, **words})
+
+
+def test_numbers_of_devices_that_no_run_can_have_are_not_recommended(tmp_path):
+    uneven = ask(tmp_path / "a", RINGS["compute"], batch_size=66, scaling="strong")
+    assert uneven.num_devices == 2
+    assert any("cannot be shared out evenly to 4 devices" in note for note in uneven.notes)
+    few = FakeMachine(RINGS["compute"], num_samples=100)
+    assert ask(tmp_path / "b", machine=few, scaling="weak").num_devices == 1
+
+
+def test_a_device_that_is_slower_than_the_others_is_named(tmp_path):
+    answer = ask(tmp_path, replaced(RINGS["compute"], straggler=1.5))
+    assert any("Device 4 of 4 takes 1.50 times as long as the others" in note for note in answer.notes)
+
+
+def test_settings_are_those_of_a_run_with_what_is_recommended(tmp_path):
+    answer = ask(tmp_path, RINGS["compute"], scaling="weak")
+    named = {item.name: item.value for item in answer.recommendations}
+    for name in ("num_devices", "learning_rate", "warmup_steps", "bucket_cap_mb", "broadcast_buffers"):
+        assert answer.settings[name] == named[name]
+    assert answer.settings["learning_rate"] == pytest.approx(2 * answer.baseline["learning_rate"])
+
+
+def test_two_gpus_are_timed_in_one_process_too_and_the_coordinators_memory_is_told(tmp_path):
+    machine = FakeMachine(FakeRing())
+    answer = ask(tmp_path, machine=machine, host=plant_host(gpus=(plant_gpu(), plant_gpu())), device="cuda")
+    assert [request.num_devices for request in machine.asked if isinstance(request, TimeDataParallel)] == [2]
+    assert answer.data_parallel["coordinator_bytes"] == 32_000_000
+    assert answer.data_parallel["global_batch"] == 128
+    assert point(answer, 2)["utilisation"] is not None
+
+
+def test_ranks_wait_for_one_another_less_than_a_job_may_say_nothing(tmp_path):
+    machine = FakeMachine(FakeRing())
+    run = api.Run(out=tmp_path, engine=machine, host=plant_host(num_cores=2), timeout=100.0)
+    api.devices("digits", device="cpu", batch_size=64, run=run)
+    (asked,) = [request for request in machine.asked if isinstance(request, TimeRanks)]
+    assert 50 < asked.wait_seconds < 90
+
+
+def test_batches_that_carry_state_are_refused_before_anything_is_measured(tmp_path):
+    machine = FakeMachine(FakeRing())
+    whole = machine.answer
+    machine.answer = lambda request: (
+        replace(whole(request), carries_state=True) if isinstance(request, Describe) else whole(request)
+    )
+    with pytest.raises(UsageError, match="carry state from one to the next"):
+        ask(tmp_path, machine=machine)
+    assert [type(request) for request in machine.asked] == [Describe]
+
+
+def test_a_cut_is_said_to_pay_where_it_beats_data_parallelism_alone(tmp_path):
+    pays = ask(tmp_path / "a", FakeRing(fixed_seconds=0.05, bandwidth=1e11))
+    assert any(note.startswith("A cut pays: ") for note in pays.notes)
+    wide = FakeRing(bandwidth=1e7, layer_bytes=[10**9] * 4)
+    assert any(note.startswith("No cut of the model") for note in ask(tmp_path / "b", wide).notes)
 
 
 def test_the_answer_has_the_names_scripts_rely_on(tmp_path):
@@ -248,6 +364,7 @@ def test_the_page_is_written_with_its_figures(tmp_path):
     ask(tmp_path)
     page = (tmp_path / "report.html").read_text()
     assert all(name in page for name in ("devices-speedup", "devices-parts-weak", "devices-parts-strong"))
+    assert all(f"devices-{name}" in page for name in ("communication", "messages", "epoch", "utilisation"))
 
 
 def test_devices_that_only_inflate_the_batch_are_called_what_they_are(tmp_path):

@@ -1,5 +1,6 @@
 """What runs beside torch: buckets as torch's own, gradients as they come, and two real processes."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -15,7 +16,8 @@ from legroom.child.ranks import run_ranks
 from legroom.job_address import JobAddress, address_of
 from legroom.laws.communication import buckets_of
 from legroom.questions.devices.child.backward import time_backward
-from legroom.questions.devices.records import TimeBackward
+from legroom.questions.devices.child.ranks import time_ranks, turn
+from legroom.questions.devices.records import TimeBackward, TimeRanks
 
 JOBS = Path(__file__).parents[2] / "jobs"
 
@@ -82,9 +84,41 @@ def test_two_real_processes_are_timed_and_forecast(tmp_path):
     assert answer.messages
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_one_gpu_is_timed_as_a_rank_of_one_and_its_backward_pass_by_its_own_clock():
+    built = BuiltJob(address_of(f"{JOBS / 'convnet.py'}:job"))
+    alone = time_backward(TimeBackward(device="cuda", batch_size=16, precision="fp32", num_threads=1), built)
+    assert 0 < alone.ready_seconds[0] <= alone.ready_seconds[-1] <= alone.backward_seconds
+    words = {"batch_sizes": [16], "message_bytes": [2**20, 2**24], "bucket_bytes": [2**20], "seconds": 0.5}
+    request = TimeRanks(device="cuda", num_devices=1, precision="fp32", num_threads=1, **words)
+    timed = time_ranks(request, built)
+    assert timed.backend == "nccl"
+    assert timed.steps[0].utilisation == [], "what a process uses of its cores is not what a GPU does"
+    assert timed.steps[0].sync_seconds > 0
+
+
 def test_rank_0_has_the_same_model_and_statistics_with_and_without_broadcast_buffers(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(JOBS), *sys.path]))
     first, second = run_ranks(JobAddress(text=""), "buffers_on_ranks:train", {}, num_ranks=2)
     assert first["True"] == first["False"]
+    assert first["delayed"] == first["True"], "gradients that are held back are the same mean"
     assert second["True"]["1.running_mean"] != second["False"]["1.running_mean"], "the others keep their own"
     assert second["True"]["0.weight"] == second["False"]["0.weight"] == first["True"]["0.weight"]
+
+
+def test_steps_of_a_kind_are_timed_after_one_that_is_not_so_that_each_broadcasts_what_it_should(alone, monkeypatch):
+    wrapped, broadcasts = DistributedDataParallel(nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4))), []
+    sent = wrapped._sync_buffers
+    monkeypatch.setattr(wrapped, "_sync_buffers", lambda: (broadcasts.append(len(steps)), sent()))
+    steps = []
+
+    def step(sync):
+        steps.append(sync)
+        with contextlib.nullcontext() if sync else wrapped.no_sync():
+            wrapped(torch.randn(4, 8)).sum().backward()
+
+    for sync in (True, False, True):
+        before = len(steps)
+        turn(lambda sync=sync: step(sync), 3, torch.device("cpu"))
+        timed = [place for place in broadcasts if place > before + 1]
+        assert len(timed) == (3 if sync else 0)

@@ -34,12 +34,16 @@ class DevicesAnswer(Answer):
     bucket_cap_mb: float | None
     """None: torch's own, 1 MiB and then 25, is as good as any."""
     broadcast_buffers: bool
+    find_unused_parameters: bool = False
+    """Whether DistributedDataParallel needs it: some parameters get no gradient."""
     batches: list[dict[str, Any]] = field(default_factory=list)
     """Of weak scaling: global batch, rate and warm-up by LEGW, and what the critical batch leaves of the speed-up."""
     traffic: list[dict[str, Any]] = field(default_factory=list)
     """Of an epoch at each number of devices: messages, bytes, operations for each byte."""
     splits: list[dict[str, Any]] = field(default_factory=list)
     unequal: dict[str, Any] | None = None
+    data_parallel: dict[str, Any] | None = None
+    """Of nn.DataParallel: `num_devices`, `step_seconds`, and the `peak_bytes` of each GPU, the coordinator first."""
     critical_batch_size: float | None = None
     num_samples: int | None = None
     settings: dict[str, Any]

@@ -25,10 +25,11 @@ from legroom.questions.devices.answer import DevicesAnswer, TableAnswer
 from legroom.questions.devices.known import find_known
 from legroom.questions.devices.links import read_link
 from legroom.questions.devices.records import DevicesQuestion, Scaling, TimeBackward, TimeRanks
-from legroom.questions.devices.search import local_peak, measure, sizes_for
+from legroom.questions.devices.search import fit, local_peak, measure, sizes_for
 from legroom.questions.devices.table_findings import answer_table
 from legroom.requests import JobDescription
 from legroom.session import Run, earlier_entries, keep, open_session
+from legroom.training.several import CARRIES_STATE, PATIENCE
 
 RULES = ("legroom", "local-peak")
 MOST = 4096
@@ -51,13 +52,15 @@ def devices(
     price: float | None = None,
     precision: str | None = None,
     from_table: Path | None = None,
+    delay: float = 0.0,
     run: Run | None = None,
 ) -> DevicesAnswer | TableAnswer:
     """What do more devices give, and how many should be taken?
 
     batch_size: per device in weak scaling, of all in strong scaling. most: devices one may take. measured: devices to
     run together. link: a name or "25Gb/s,20us", for a forecast; else the one here is measured. speeds: of unequal
-    devices. price: of one device for an hour. from_table: a file of published times, in place of a job.
+    devices. price: of one device for an hour. from_table: a file of published times, in place of a job. delay: seconds
+    that each message of gradients is held back where devices are run together, to play a slower link.
     """
     run = run or Run()
     if from_table is not None:
@@ -67,7 +70,9 @@ def devices(
     check_cuda(run.host, device)
     place = choose_target(run.host, device).device
     num_here = num_devices_here(run.host, place)
-    _check_numbers(batch_size=batch_size, most=most, measured=measured, num_here=num_here, speeds=speeds, price=price)
+    _check_numbers(
+        batch_size=batch_size, most=most, measured=measured, num_here=num_here, speeds=speeds, price=price, delay=delay
+    )
     check_link(link)
     check_precision(precision)
     scalings: list[Scaling] = [scaling] if scaling else ["weak"] if rule == "local-peak" else ["strong", "weak"]
@@ -90,12 +95,16 @@ def devices(
             rule=rule,
             speeds=list(speeds),
             price=price,
+            delay_seconds=delay,
+            wait_seconds=PATIENCE * run.timeout,
             num_samples=description.num_samples,
-            **find_known(session.logbook),
+            **{"memory": _budget(run.host, place), **find_known(session.logbook, place, settings["precision"])},
         )
+        question = fit(session, question, description)
         question = local_peak(session, question) if rule == "local-peak" else question
         session.note(question)
-        measure(session, question)
+        question = measure(session, question)
+        session.note(question)
         return keep(session, advise(session.records, question))
 
 
@@ -108,6 +117,11 @@ def _settings(
     settings = asdict(Settings(**{**description.baseline, "seed": seed, **chosen}))
     _refuse(description, settings["batch_size"])
     return settings
+
+
+def _budget(host: Host, device: str) -> dict[str, float]:
+    """What a GPU has, for splits to be held against; an answer of `legroom memory` knows better."""
+    return {"budget_bytes": float(host.gpus[0].total_bytes)} if device == "cuda" else {}
 
 
 def check_link(link: str | None) -> None:
@@ -153,6 +167,7 @@ def _check_numbers(
     num_here: int,
     speeds: Sequence[float],
     price: float | None,
+    delay: float,
 ) -> None:
     check_counts({"--batch-size": batch_size})
     if most is not None and not 1 <= most <= MOST:
@@ -166,6 +181,8 @@ def _check_numbers(
         raise UsageError("--speeds needs two speeds above 0 or more, relative to the device here: 1,1,0.6")
     if price is not None and not 0 <= price < math.inf:
         raise UsageError(f"--price is {price:g}; it is money for a device's hour, at least 0")
+    if not 0 <= delay < math.inf:
+        raise UsageError(f"delay is {delay:g}; it is seconds of a message, at least 0")
 
 
 def _refuse(description: JobDescription, batch_size: int) -> None:
@@ -174,6 +191,8 @@ def _refuse(description: JobDescription, batch_size: int) -> None:
         raise UsageError(
             "This job has its own step, so legroom cannot share its updates; give the Job loss and optimizer instead"
         )
+    if description.carries_state:
+        raise UsageError(CARRIES_STATE)
     limit = description.data_limit
     if limit is not None and batch_size > limit:
         raise UsageError(f"A batch of {batch_size:,} is more than the {limit:,} samples there are. Name at most that")

@@ -3,7 +3,8 @@
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from legroom.laws.communication import Bucket, Link, buckets_of, fit_link, stolen_share
 from legroom.laws.time_to_target import compute_seconds
@@ -11,6 +12,7 @@ from legroom.logbook import Entry
 from legroom.questions.devices.links import read_link
 from legroom.questions.devices.records import (
     BackwardTimes,
+    DataParallelTimed,
     DevicesQuestion,
     RankSteps,
     RanksTimed,
@@ -50,6 +52,11 @@ class Evidence:
     """One device, by batch size."""
     together: Mapping[int, RanksTimed]
     """Several, by their number."""
+    largest: int | None = None
+    """Batch that one device holds; larger ones are made in several passes. None: all that are asked for fit."""
+    data_parallel: DataParallelTimed | None = None
+    threaded: BackwardTimes | None = None
+    """One process with all cores, at the batch in question; None where a device is no core."""
 
     @property
     def facts(self) -> BackwardTimes:
@@ -57,7 +64,28 @@ class Evidence:
         return self.alone[max(self.alone)]
 
     def at(self, batch_size: float) -> Pass:
-        """The step of one device at that batch: between the sizes timed, by straight lines in logarithms."""
+        """The step of one device at that batch, in as many passes as it takes; buckets come with the last of them."""
+        passes = self.num_passes(batch_size)
+        one = self._pass(batch_size / passes)
+        return replace(one, forward=passes * one.forward + (passes - 1) * one.backward)
+
+    def one_seconds(self, batch_size: int) -> float:
+        """Of a step of one device at that batch: as timed, where it was."""
+        return self.alone[batch_size].step_seconds if batch_size in self.alone else self.at(batch_size).seconds
+
+    def gain_by_threads(self, question: DevicesQuestion) -> float | None:
+        """How many times faster a process with all cores makes the step than one with a single thread."""
+        if self.threaded is None or self.threaded.outcome != "measured":
+            return None
+        size = question.largest_batch or question.batch_size
+        return self.alone[size].step_seconds / self.threaded.step_seconds
+
+    def num_passes(self, batch_size: float) -> int:
+        """Passes in which one device makes a step of that batch."""
+        return 1 if self.largest is None else math.ceil(batch_size / self.largest)
+
+    def _pass(self, batch_size: float) -> Pass:
+        """One pass and an update: between the sizes timed, by straight lines in logarithms."""
         sizes = sorted(self.alone)
         nearest = self.alone[min(sizes, key=lambda size: abs(math.log(size / batch_size)))]
         forward, backward = (
@@ -119,10 +147,21 @@ def gather(entries: Iterable[Entry], question: DevicesQuestion) -> Evidence:
         and entry.request.batch_size in question.batch_sizes
         and entry.result.outcome == "measured"
     }
-    first = Evidence(alone=alone, together={})
+    first = Evidence(
+        alone=alone,
+        together={},
+        largest=question.largest_batch,
+        threaded=_answer(found, question.threaded()),
+        data_parallel=_answer(found, question.data_parallel()),
+    )
     wanted = [ranks_request(first, question, num) for num in numbers_measured(question)] if alone else []
     together = {entry.request.num_devices: entry.result for entry in found if entry.request in wanted}
-    return Evidence(alone=alone, together=together)
+    return replace(first, together=together)
+
+
+def _answer(entries: Sequence[Entry], request: Any) -> Any:
+    """What was answered to exactly that; None where nothing was, or nothing was asked."""
+    return next((entry.result for entry in reversed(entries) if entry.request == request), None)
 
 
 def numbers_measured(question: DevicesQuestion) -> list[int]:
@@ -133,14 +172,16 @@ def numbers_measured(question: DevicesQuestion) -> list[int]:
 
 def ranks_request(evidence: Evidence, question: DevicesQuestion, num_devices: int) -> TimeRanks:
     """The request for so many devices, with the buckets of the one that was timed."""
-    facts = evidence.alone.get(question.batch_size, evidence.facts)
+    facts, fitting = evidence.alone.get(question.batch_size, evidence.facts), max(evidence.alone)
     buckets = buckets_of(facts.gradient_bytes, facts.ready_seconds, question.bucket_cap_mb)
     shared, rest = divmod(question.batch_size, num_devices)
-    strong = [shared] if "strong" in question.scalings and rest == 0 and shared >= min(evidence.alone) else []
-    weak = [question.batch_size] if "weak" in question.scalings else []
+    strong = (
+        [shared] if "strong" in question.scalings and rest == 0 and min(evidence.alone) <= shared <= fitting else []
+    )
+    weak = [question.batch_size] if "weak" in question.scalings and question.batch_size <= fitting else []
     return question.ranks(
         num_devices,
-        sorted({*strong, *weak}) or [max(1, shared)],
+        sorted({*strong, *weak}) or [min(fitting, max(1, shared))],
         [bucket.num_bytes for bucket in buckets],
         find_unused=bool(facts.unused_parameters),
     )

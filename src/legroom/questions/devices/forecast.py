@@ -132,9 +132,7 @@ def best_cap(
     forecaster: Forecaster, num_devices: int, batch_size: float
 ) -> tuple[float | None, dict[float | None, float]]:
     """The size of buckets with the shortest step, and the seconds of all compared; None is torch's own."""
-    seconds = {
-        cap: replace(forecaster, cap_mb=cap).step(num_devices, batch_size).seconds for cap in (None, *CAPS_MB)
-    }
+    seconds = {cap: replace(forecaster, cap_mb=cap).step(num_devices, batch_size).seconds for cap in (None, *CAPS_MB)}
     best = min(seconds, key=lambda cap: seconds[cap])
     return (None if seconds[None] <= SAME * seconds[best] else best), seconds
 

@@ -1,10 +1,13 @@
 """Sentences beside the numbers: what limits them, what they rest on, what is missing."""
 
+import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from legroom.questions.devices.evidence import Evidence
-from legroom.questions.devices.records import DevicesQuestion
+from legroom.questions.devices.forecast import Forecaster
+from legroom.questions.devices.records import BackwardTimes, DevicesQuestion
 from legroom.questions.devices.wire import norm_note
 from legroom.reports.numbers import quantity
 
@@ -27,7 +30,9 @@ def notes_of(
             f"A device is a process with {question.num_threads} thread here, so one of them has one core alone; "
             "legroom speed times a process that has all cores"
         )
-    notes += _contention(evidence, question)
+    if question.largest_batch is not None:
+        notes.append("Larger batches of a device are made in several passes, whose gradients are joined")
+    notes += [*_contention(evidence, question), *_straggler(evidence), *_uneven(points)]
     notes += _batch_notes(points, question)
     notes += norm_note(facts, question.batch_size, chosen["batch_size"])
     if facts.unused_parameters:
@@ -36,14 +41,20 @@ def notes_of(
             f"{facts.unused_parameters[0]}: "
             "DistributedDataParallel needs find_unused_parameters=True, which searches the graph in each step"
         )
-    if facts.buffer_bytes:
-        saved = quantity(facts.buffer_bytes, "bytes")
-        notes.append(
-            f"broadcast_buffers=False saves {saved} in {facts.num_buffer_messages} messages before every forward pass"
-        )
     if stops is not None:
         notes.append(f"More devices stop paying at {stops:,}: twice as many are less than 1.3 times faster there")
-    return [*notes, *_split_notes(evidence, question)]
+    return notes
+
+
+def buffer_notes(facts: BackwardTimes, forecaster: Forecaster | None, num_devices: int) -> list[str]:
+    """What is saved where buffers are not broadcast."""
+    if not facts.buffer_bytes:
+        return []
+    saved = f"{quantity(facts.buffer_bytes, 'bytes')} in {facts.num_buffer_messages} messages"
+    if forecaster is not None:
+        seconds = replace(forecaster, broadcasts=True).buffers(num_devices)
+        saved += f", about {quantity(seconds, 'seconds')} with {num_devices:,} devices,"
+    return [f"broadcast_buffers=False saves {saved} before every forward pass"]
 
 
 def _contention(evidence: Evidence, question: DevicesQuestion) -> list[str]:
@@ -58,6 +69,33 @@ def _contention(evidence: Evidence, question: DevicesQuestion) -> list[str]:
         f"{num} copies that share nothing take {times:.2f} times as long as one: they contend for cores, caches or "
         "memory, "
         "and no link is to blame"
+    ]
+
+
+def _straggler(evidence: Evidence) -> list[str]:
+    """A sentence where one of the devices that were timed is slower than the others by itself."""
+    steps = [each for timed in evidence.together.values() for each in timed.steps if len(each.rank_seconds) > 2]
+    if not steps:
+        return []
+    seconds = list(steps[-1].rank_seconds)
+    slowest = seconds.index(max(seconds))
+    times = seconds[slowest] / statistics.median(seconds)
+    if times < MUCH:
+        return []
+    return [
+        f"Device {slowest + 1} of {len(seconds)} takes {times:.2f} times as long as the others by itself, and all wait "
+        "for it; --speeds forecasts batches in proportion to speed"
+    ]
+
+
+def _uneven(points: Sequence[dict[str, Any]]) -> list[str]:
+    """A sentence where a global batch cannot be shared out evenly."""
+    odd = [point["num_devices"] for point in points if point["batch_size"] != round(point["batch_size"])]
+    if not odd:
+        return []
+    return [
+        f"The global batch cannot be shared out evenly to {odd[0]:,} devices, nor to others of these points: they show "
+        "a share that no run has, and are not recommended"
     ]
 
 
@@ -85,24 +123,10 @@ def _batch_notes(points: Sequence[dict[str, Any]], question: DevicesQuestion) ->
     ]
 
 
-def _split_notes(evidence: Evidence, question: DevicesQuestion) -> list[str]:
-    """When a cut of the model itself pays."""
-    memory, critical = question.memory, question.critical_batch_size
-    if memory and memory["fixed_bytes"] + memory["bytes_per_sample"] > memory["budget_bytes"]:
-        return ["Not one sample fits a device: shard the model (FSDP), or cut it; see the splits"]
-    if critical is not None and question.batch_size > critical:
-        return [
-            f"The batch of {question.batch_size:,} is above the critical {critical:,.0f} already: only cuts that "
-            "keep the "
-            "global batch (strong scaling, FSDP, tensor, pipeline) still save time"
-        ]
-    return []
-
-
 def unmeasured(evidence: Evidence, question: DevicesQuestion) -> list[str]:
     """What was not measured, and why."""
     found = []
-    if not evidence.together and question.link_name is None:
+    if not evidence.together and question.link_name is None and not question.missing:
         found.append(
             "more than one device: only one is visible, and no link is named. Name one for a forecast, as --link 10GbE"
         )
@@ -110,5 +134,7 @@ def unmeasured(evidence: Evidence, question: DevicesQuestion) -> list[str]:
         found.append(f"the link {question.link_name}: its latency and bandwidth are a table's, or yours")
     if question.device == "cuda":
         found.append("utilisation of each GPU: legroom speed reads it")
+        if question.data_parallel() is None:
+            found.append("nn.DataParallel, which takes two GPUs")
         found.append("NCCL between several GPUs, unless points say so: its scaling is a forecast")
     return found

@@ -25,17 +25,16 @@ def all_points(evidence: Evidence, question: DevicesQuestion, forecaster: Foreca
 
 
 def _one(evidence: Evidence, question: DevicesQuestion, scaling: Scaling) -> dict[str, Any]:
-    facts = evidence.alone[question.batch_size]
-    seconds = facts.step_seconds
+    seconds, spread = evidence.one_seconds(question.batch_size), evidence.facts.spread
     return {
         **_common(question, scaling, 1, question.batch_size, seconds, seconds),
         "exposed_seconds": 0.0,
         "compute_seconds": seconds,
         "communication_seconds": 0.0,
         "overlap": None,
-        "predicted": False,
-        "range": [seconds / facts.spread, seconds * facts.spread],
-        "utilisation": [] if facts.utilisation is None else [facts.utilisation],
+        "predicted": question.largest_batch is not None,
+        "range": [seconds / spread, seconds * spread],
+        "utilisation": [] if evidence.facts.utilisation is None else [evidence.facts.utilisation],
     }
 
 
@@ -43,13 +42,15 @@ def _point(
     evidence: Evidence, question: DevicesQuestion, forecaster: Forecaster, scaling: Scaling, num: int
 ) -> dict[str, Any]:
     size = batch_of(scaling, question.batch_size, num)
-    step, one = forecaster.step(num, size), evidence.alone[question.batch_size].step_seconds
+    step, one = forecaster.step(num, size), evidence.one_seconds(question.batch_size)
     # A link that was named is another than the one here, so what was run here is no point of it.
     steps = evidence.steps(num, round(size)) if size == round(size) and question.link_name is None else None
     forecast = {
         "algorithm": step.algorithm,
         "exposed_by": dict(step.exposed_by),
         "forecast_seconds": step.seconds,
+        "forecast_range": list(forecaster.span(num, size)),
+        "num_passes": evidence.num_passes(size),
         "forecast_exposed_seconds": step.exposed,
     }
     if steps is not None:

@@ -1,7 +1,7 @@
 """What `devices` asks of a child: the backward pass of one device, and steps of several that share each update."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from legroom.environments import UNCHANGED, Environment
@@ -28,6 +28,10 @@ class TimeBackward(Request["BackwardTimes"]):
     def environment(self) -> Environment:
         """The user's own."""
         return UNCHANGED
+
+    def on_out_of_memory(self) -> "BackwardTimes":
+        """A batch that ends its process is one that does not fit."""
+        return BackwardTimes(outcome="out_of_memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +98,10 @@ class TimeRanks(Request["RanksTimed"]):
     find_unused: bool = False
     seconds: float = 3.0
     """For the repeats of each batch size."""
+    delay_seconds: float = 0.0
+    """That each message of gradients takes longer than it does here: another link, played."""
+    wait_seconds: float = field(default=240.0, compare=False)
+    """How long processes wait for one another."""
     seed: int = 0
 
     @property
@@ -129,7 +137,9 @@ class RankSteps:
     sync_range: tuple[float, float]
     num_repeats: int
     utilisation: Sequence[float]
-    """Of each process: share of its cores while steps were synchronised."""
+    """Of each process: share of its cores while steps were synchronised; empty where the device is no CPU."""
+    rank_seconds: Sequence[float] = ()
+    """Of a copy in each process: who is slower than the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +150,33 @@ class RanksTimed:
     backend: str
     messages: Sequence[Message]
     steps: Sequence[RankSteps]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeDataParallel(Request["DataParallelTimed"]):
+    """Ask for steps of one process that shares each batch out to several GPUs (nn.DataParallel)."""
+
+    kind: Literal["time_data_parallel"] = "time_data_parallel"
+    num_devices: int
+    batch_size: int
+    """Of all together."""
+    precision: str
+    seed: int = 0
+
+    @property
+    def environment(self) -> Environment:
+        """The user's own."""
+        return UNCHANGED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataParallelTimed:
+    """What such steps took."""
+
+    kind: Literal["data_parallel_timed"] = "data_parallel_timed"
+    step_seconds: float
+    peak_bytes: Sequence[int]
+    """Of each GPU; the first coordinates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,12 +206,20 @@ class DevicesQuestion:
     """Of unequal devices, relative to the one measured."""
     price: float | None = None
     """Of one device for an hour."""
+    delay_seconds: float = 0.0
+    """Of each message, besides what it takes here."""
+    wait_seconds: float = 240.0
+    """How long processes wait for one another."""
     num_samples: int | None = None
     critical_batch_size: float | None = None
     critical_range: tuple[float, float] | None = None
     memory: Mapping[str, float] = field(default_factory=dict)
     """`max_batch_size`, `fixed_bytes`, `bytes_per_sample`, `budget_bytes` of a memory answer; empty where none is."""
     notes: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    """What could not be measured, and why."""
+    largest_batch: int | None = None
+    """Of one device, where the batch in question does not fit it."""
 
     @property
     def bucket_cap_mb(self) -> float | None:
@@ -197,6 +242,23 @@ class DevicesQuestion:
             seed=int(self.settings["seed"]),
         )
 
+    def threaded(self) -> TimeBackward | None:
+        """The request for one process with all cores; None where a device is no core, or the only one."""
+        if self.device != "cpu" or self.num_cores <= self.num_threads:
+            return None
+        return replace(self.backward(self.largest_batch or self.batch_size), num_threads=self.num_cores)
+
+    def data_parallel(self) -> TimeDataParallel | None:
+        """The request for nn.DataParallel over the GPUs that are run together; None where there are no two."""
+        if self.device != "cuda" or self.num_measured < 2:
+            return None
+        return TimeDataParallel(
+            num_devices=self.num_measured,
+            batch_size=self.num_measured * (self.largest_batch or self.batch_size),
+            precision=str(self.settings["precision"]),
+            seed=int(self.settings["seed"]),
+        )
+
     def ranks(
         self, num_devices: int, batch_sizes: Sequence[int], bucket_bytes: Sequence[int], *, find_unused: bool
     ) -> TimeRanks:
@@ -212,12 +274,19 @@ class DevicesQuestion:
             bucket_cap_mb=self.bucket_cap_mb,
             broadcast_buffers=self.broadcast_buffers,
             find_unused=find_unused,
+            delay_seconds=self.delay_seconds,
+            wait_seconds=self.wait_seconds,
             seed=int(self.settings["seed"]),
         )
 
 
 RECORDS = (
     RecordKind(TimeBackward, BackwardTimes, "legroom.questions.devices.child.backward:time_backward"),
+    RecordKind(
+        TimeDataParallel,
+        DataParallelTimed,
+        "legroom.questions.devices.child.data_parallel:time_data_parallel",
+    ),
     RecordKind(TimeRanks, RanksTimed, "legroom.questions.devices.child.ranks:time_ranks"),
 )
 QUESTION = DevicesQuestion

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
-from legroom.errors import OutOfMemory
+from legroom.errors import JobError, OutOfMemory
 from legroom.questions.devices.evidence import gather, numbers_measured, ranks_request
 from legroom.questions.devices.records import DevicesQuestion
+from legroom.reports.numbers import quantity
+from legroom.requests import JobDescription
 from legroom.session import Session
 
 NUM_HALVES = 5
@@ -28,7 +30,8 @@ def sizes_for(batch_size: int, *, strong: bool, least: int) -> list[int]:
 
 def local_peak(session: Session, question: DevicesQuestion) -> DevicesQuestion:
     """The question at the batch per device from which twice as much gains hardly any throughput."""
-    size, limit = question.batch_size, min(LARGEST_BATCH, question.num_samples or LARGEST_BATCH)
+    size = question.largest_batch or question.batch_size
+    limit = min(LARGEST_BATCH, question.num_samples or LARGEST_BATCH)
     best = session.ask(question.backward(size))
     while 2 * size <= limit:
         session.progress(f"batch of {2 * size:,} on one device", 0.05)
@@ -36,19 +39,61 @@ def local_peak(session: Session, question: DevicesQuestion) -> DevicesQuestion:
         if twice.outcome != "measured" or 2 * best.step_seconds < GAINS * twice.step_seconds:
             break
         size, best = 2 * size, twice
-    return replace(question, batch_size=size, batch_sizes=[size])
+    return replace(question, batch_size=size, batch_sizes=[size], largest_batch=None)
 
 
-def measure(session: Session, question: DevicesQuestion) -> None:
-    """Ask for all that the question needs, the costly last."""
+def fit(session: Session, question: DevicesQuestion, description: JobDescription) -> DevicesQuestion:
+    """The question with what one device holds of its batch: where that is less, a step is made in several passes."""
+    size = question.batch_size
+    while session.ask(question.backward(size)).outcome != "measured":
+        if size == 1:
+            raise OutOfMemory(f"Not one sample fits a device. {_shared_out(description)}")
+        size //= 2
+    if size == question.batch_size:
+        return question
+    note = f"A batch of {question.batch_size:,} does not fit one device, where {size:,} do"
+    sizes = sizes_for(size, strong=len(question.batch_sizes) > 1, least=1)
+    return replace(question, largest_batch=size, batch_sizes=sizes, notes=[*question.notes, note])
+
+
+def _shared_out(description: JobDescription) -> str:
+    """What is left of the model on each device where its weights are shared out."""
+    whole = 2 * description.parameter_bytes
+    parts = ", ".join(f"{quantity(whole / num, 'bytes')} on each of {num}" for num in (2, 8, 64))
+    return (
+        f"Its weights and gradients take {quantity(whole, 'bytes')}, besides optimizer and activations; shared out "
+        f"they take {parts}. Train with legroom train --devices N --shard, or name a smaller model"
+    )
+
+
+def measure(session: Session, question: DevicesQuestion) -> DevicesQuestion:
+    """Ask for all that the question needs, the costly last; the question with what could not be measured."""
     numbers = numbers_measured(question)
     num_all = len(question.batch_sizes) + 3 * len(numbers)
     for place, size in enumerate(sorted(question.batch_sizes, reverse=True)):
         session.progress(f"batch of {size:,} on one device", 0.05 + 0.9 * place / num_all)
-        if session.ask(question.backward(size)).outcome != "measured" and size == question.batch_size:
-            raise OutOfMemory(f"A batch of {size:,} does not fit one device. Name a smaller one with --batch-size")
+        session.ask(question.backward(size))
+    if (threaded := question.threaded()) is not None:
+        session.ask(threaded)
     evidence = gather(session.records.entries, question)
     for place, num in enumerate(numbers):
         done = len(question.batch_sizes) + 3 * place
         session.progress(f"{num} devices together", 0.05 + 0.9 * done / num_all)
-        session.ask(ranks_request(evidence, question, num))
+        try:
+            session.ask(ranks_request(evidence, question, num))
+        except JobError as error:
+            if place == 0:  # without a link there is no forecast, and no answer to speak of
+                raise
+            return replace(question, missing=[f"{num} devices together and more: {error}"])
+    return _ask_data_parallel(session, question)
+
+
+def _ask_data_parallel(session: Session, question: DevicesQuestion) -> DevicesQuestion:
+    request = question.data_parallel()
+    if request is None:
+        return question
+    try:
+        session.ask(request)
+    except JobError as error:
+        return replace(question, missing=[f"nn.DataParallel beside it: {error}"])
+    return question

@@ -1,5 +1,6 @@
 """Tables of `devices`: what the page shows, and a terminal in part."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -54,6 +55,46 @@ MORE: Mapping[str, tuple[str, Columns]] = {
 """Rows of an answer that only the page has room for, with their titles."""
 
 
+MEASURED: Columns = {
+    "num_devices": ("devices", ""),
+    "scaling": ("scaling", ""),
+    "batch_size": ("batch each", ""),
+    "copies_seconds": ("copies without sync", "seconds"),
+    "step_seconds": ("step", "seconds"),
+    "exposed_seconds": ("exposed", "seconds"),
+    "communication_seconds": ("buckets alone", "seconds"),
+    "overlap": ("overlap", "share"),
+    "difference_seconds": ("T_N - T_1/N, a step", "seconds"),
+    "busy": ("utilisation", "share"),
+}
+MESSAGES: Columns = {
+    "num_devices": ("devices", ""),
+    "num_bytes": ("all-reduce of", "bytes"),
+    "seconds": ("takes", "seconds"),
+    "gb_per_second": ("bus, GB/s (1e9)", ""),
+    "share": ("of the best", "share"),
+}
+
+
+def measured_tables(answer: DevicesAnswer) -> list[Table]:
+    """What was seen of devices that ran together: compute and communication, and the link by sizes."""
+    steps = [
+        {**point, "busy": statistics.fmean(point["utilisation"]) if point["utilisation"] else None}
+        for point in answer.points
+        if not point["predicted"] and point["num_devices"] > 1
+    ]
+    best = max((each["bus_bytes_per_second"] for each in answer.messages), default=1.0)
+    messages = [
+        {**each, "gb_per_second": each["bus_bytes_per_second"] / 1e9, "share": each["bus_bytes_per_second"] / best}
+        for each in answer.messages
+    ]
+    found = [
+        _plain("devices-communication", "Compute and communication, measured", steps, MEASURED),
+        _plain("devices-messages", "All-reduces alone, by size", messages, MESSAGES),
+    ]
+    return [table for table in found if table.rows]
+
+
 def more_tables(answer: DevicesAnswer) -> list[Table]:
     """Those that this answer has rows for."""
     found = {name: getattr(answer, name) for name in MORE}
@@ -96,7 +137,9 @@ def wire_table(answer: DevicesAnswer) -> Table:
             Column(label="what"),
             Column(label="bytes", unit="bytes"),
             Column(label="messages"),
-            Column(label="sent by each device", unit="bytes"),
+            Column(
+                label=f"sent by each of {answer.wire[0].get('num_devices', 'N') if answer.wire else 'N'}", unit="bytes"
+            ),
             Column(label="when", sentences=True),
         ],
         rows=[

@@ -1,5 +1,6 @@
 """What more devices give, in a terminal and on the page."""
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,8 +10,8 @@ from rich.table import Table as Grid
 
 from legroom.questions.base import Answer
 from legroom.questions.devices.answer import DevicesAnswer, TableAnswer
-from legroom.questions.devices.tables import more_tables, points_table, published_tables, wire_table
-from legroom.reports.figures import Axis, Figure, Section, Series, Table
+from legroom.questions.devices.tables import measured_tables, more_tables, points_table, published_tables, wire_table
+from legroom.reports.figures import Axis, Figure, Section, Series, Table, Unit
 from legroom.reports.numbers import quantity
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
@@ -31,7 +32,7 @@ def print_devices(console: Console, answer: DevicesAnswer | TableAnswer) -> None
     print_rows(console, rows(answer))
     measured = {point["num_devices"] for point in answer.points if not point["predicted"]}
     shown = [point for point in answer.points if point["num_devices"] in {*SHOWN, *measured}]
-    for table in (points_table(answer, shown), wire_table(answer)):
+    for table in (points_table(answer, shown), *measured_tables(answer)[:1], wire_table(answer)):
         _print_table(console, _narrow(table))
     print_remarks(console, answer)
 
@@ -78,8 +79,19 @@ def rows(answer: DevicesAnswer) -> Iterable[Row]:
         cap = "torch's own" if answer.bucket_cap_mb is None else f"{answer.bucket_cap_mb:g}"
         yield "bucket_cap_mb", cap, because["bucket_cap_mb"]
     yield "broadcast_buffers", str(answer.broadcast_buffers), because["broadcast_buffers"]
+    if answer.data_parallel:
+        yield _data_parallel_row(answer.data_parallel)
     if answer.unequal:
         yield _unequal_row(answer.unequal)
+
+
+def _data_parallel_row(found: Mapping[str, Any]) -> Row:
+    step, more = quantity(found["step_seconds"], "seconds"), quantity(found["coordinator_bytes"], "bytes")
+    what = f"of {found['global_batch']:,} samples on {found['num_devices']}"
+    what += (
+        f"; the first GPU holds {more} more than the others; unproved: this timing was written without two GPUs at hand"
+    )
+    return "nn.DataParallel", f"{step} a step", what
 
 
 def _unequal_row(found: Mapping[str, Any]) -> Row:
@@ -95,8 +107,13 @@ def section(answer: DevicesAnswer, others: Sequence[DevicesAnswer] = ()) -> Sect
         title="What do more devices give?",
         summary=_summary(answer),
         facts=list(rows(answer)),
-        figures=[_speedups(answer), *(_parts(answer, name) for name in _scalings(answer))],
-        tables=[points_table(answer, answer.points), wire_table(answer), *more_tables(answer)],
+        figures=[_speedups(answer), *(_parts(answer, name) for name in _scalings(answer)), *_over_devices(answer)],
+        tables=[
+            points_table(answer, answer.points),
+            *measured_tables(answer),
+            wire_table(answer),
+            *more_tables(answer),
+        ],
     )
 
 
@@ -155,6 +172,35 @@ def _parts(answer: DevicesAnswer, scaling: str) -> Figure:
         ],
         stacked=True,
     )
+
+
+def _over_devices(answer: DevicesAnswer) -> Iterable[Figure]:
+    """Time of an epoch, and how busy devices were, over their number (thesis figure 3.7)."""
+    busy = [
+        {**point, "busy": statistics.fmean(point["utilisation"])} for point in answer.points if point["utilisation"]
+    ]
+    found: tuple[tuple[str, str, str, Unit, list[dict[str, Any]]], ...] = (
+        ("epoch", "Time of an epoch over devices", "epoch_seconds", "seconds", answer.points),
+        ("utilisation", "Utilisation over devices", "busy", "share", busy),
+    )
+    for name, title, key, unit, points in found:
+        series = [
+            Series(
+                name=scaling,
+                x=[point["num_devices"] for point in points if point["scaling"] == scaling],
+                y=[point[key] for point in points if point["scaling"] == scaling],
+                style="points" if key == "busy" else "line",
+            )
+            for scaling in _scalings(answer)
+        ]
+        if any(point[key] is not None for point in points):
+            yield Figure(
+                name=f"devices-{name}",
+                title=title,
+                x=Axis(label="devices", log=True),
+                y=Axis(label=title.split(" over")[0].lower(), unit=unit, log=key != "busy"),
+                series=series,
+            )
 
 
 def circumstances(answer: Answer) -> tuple[object, ...]:

@@ -6,16 +6,14 @@ from typing import Any
 from legroom.laws.communication import buckets_of
 from legroom.questions.devices.records import BackwardTimes, DevicesQuestion
 
-METRIC_BYTES = 16
-"""Loss and count of a step, summed over devices."""
 NUMBER_BYTES = 4
+"""Of a statistic, and of a count."""
 
 
 def wire_rows(facts: BackwardTimes, question: DevicesQuestion, num_devices: int) -> list[dict[str, Any]]:
     """Bytes and messages of a step, a row each: what every device shares, and what that puts on its link."""
     buckets = buckets_of(facts.gradient_bytes, facts.ready_seconds, question.bucket_cap_mb)
     gradients = sum(bucket.num_bytes for bucket in buckets)
-    features = sum(facts.norm_features)
     share = 2 * (num_devices - 1) / num_devices
     rows = [
         _row("gradient buckets", gradients, len(buckets), share, "all-reduced behind the backward pass; always"),
@@ -26,17 +24,28 @@ def wire_rows(facts: BackwardTimes, question: DevicesQuestion, num_devices: int)
             (num_devices - 1) / num_devices,
             "broadcast before every forward pass by torch's default; broadcast_buffers=False saves it",
         ),
+        _sync_row(facts, num_devices, share),
         _row(
-            "SyncBatchNorm",
-            NUMBER_BYTES * (2 * features + len(facts.norm_features)) + NUMBER_BYTES * 2 * features,
-            2 * len(facts.norm_features),
+            "count",
+            NUMBER_BYTES,
+            1,
             share,
-            "means, variances and counts gathered in the forward pass, their gradients summed in the backward pass; "
-            "only where layers are converted",
+            "samples or tokens of a step, where batches weigh unequally; losses travel about once a second",
         ),
-        _row("loss and count", METRIC_BYTES, 1, share, "where the mean loss of all devices is told"),
     ]
-    return [row for row in rows if row["num_messages"]]
+    return [{**row, "num_devices": num_devices} for row in rows if row["num_messages"]]
+
+
+def _sync_row(facts: BackwardTimes, num_devices: int, share: float) -> dict[str, Any]:
+    """Statistics of converted layers. Each device sends what it gathers to all others, not a share of it."""
+    layers, features = len(facts.norm_features), sum(facts.norm_features)
+    gathered, summed = NUMBER_BYTES * (2 * features + layers), NUMBER_BYTES * 2 * features
+    when = (
+        "means, variances and counts gathered in the forward pass, their gradients summed in the backward pass; "
+        "only where layers are converted"
+    )
+    row = _row("SyncBatchNorm", gathered + summed, 2 * layers, share, when)
+    return {**row, "link_bytes": round((num_devices - 1) * gathered + share * summed)}
 
 
 def _row(what: str, num_bytes: int, num_messages: int, share: float, when: str) -> dict[str, Any]:

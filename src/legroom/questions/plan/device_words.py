@@ -100,6 +100,6 @@ def device_notes(question: PlanQuestion, baseline: Settings, found: Forecast) ->
             f"{chosen.num_devices:,} devices are not here ({question.num_devices_here} can be seen): what they take is "
             "a forecast, and legroom train --plan refuses to run it on this machine"
         )
-    if any("find_unused_parameters" in note for note in answer.notes):
+    if answer.find_unused_parameters:
         notes.append("Some parameters get no gradient: train with --find-unused-parameters")
     return notes

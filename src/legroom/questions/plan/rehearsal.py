@@ -74,7 +74,8 @@ def _request(
     settings = {**settings_of_run(question, found, length), "seed": seed, **changes.settings, **wire}
     every = None if question.looks_samples is None else max(1, round(question.looks_samples / chosen.size))
     aim = (target["name"], target["value"])
-    several = asdict(Several(num_local=chosen.num_devices)) if chosen.num_devices > 1 else {}
+    unused = question.devices is not None and question.devices.find_unused_parameters
+    several = Several(num_local=chosen.num_devices, find_unused_parameters=unused)
     return Train(
         device=device,
         settings=settings,
@@ -82,7 +83,7 @@ def _request(
         num_steps=length,
         target=aim,
         evaluate_steps=every,
-        several=several,
+        several=asdict(several) if chosen.num_devices > 1 else {},
     )
 
 

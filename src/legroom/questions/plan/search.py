@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from legroom.errors import JobError, NothingMeasured
+from legroom.errors import JobError, NothingMeasured, UsageError
 from legroom.questions.devices.answer import DevicesAnswer
 from legroom.questions.devices.ask import devices
 from legroom.questions.devices.ask import foresee as foresee_devices
@@ -92,7 +92,7 @@ def _ask_devices(search: Search, most: int | None) -> None:
         words = {"batch_size": size, "most": max(numbers), "measured": measured, "link": search.link}
         try:
             told = search.ask("devices", devices, **words)
-        except (JobError, NothingMeasured) as error:
+        except (JobError, NothingMeasured, UsageError) as error:  # the last: a job that cannot be shared out
             search.miss(f"How many devices pay is unknown: they could not train together. {error}")
             return
         assert isinstance(told, DevicesAnswer)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from legroom.errors import JobError
+from legroom.errors import JobError, UsageError
 from legroom.questions.base import START_SECONDS
 from legroom.questions.plan.asking import LONG, SHARES, Search
 from legroom.questions.plan.evidence import read_own_run, step_seconds
@@ -50,7 +50,7 @@ def _rehearse(search: Search, session: Session, found: Forecast) -> bool:
     limit = min(wanted, search.left())
     try:
         runs = rehearse(session, question, found, search.about.device, search.run.seed, limit)
-    except JobError as error:
+    except (JobError, UsageError) as error:
         if _has_faster(search):
             search.miss(f"What made steps faster was left out: a run with it failed. {error}")
             search.learn(variants=None, environment=None)

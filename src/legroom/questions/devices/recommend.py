@@ -1,0 +1,104 @@
+"""What to take: devices, buckets, buffers, rate, each with its reason, and the settings of a run with them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from legroom.laws.communication import BUCKET_CAP_MB
+from legroom.questions.base import Recommendation
+from legroom.questions.devices.choice import PAYS
+from legroom.questions.devices.evidence import Evidence
+from legroom.questions.devices.forecast import SAME
+from legroom.questions.devices.records import BackwardTimes, DevicesQuestion
+from legroom.questions.devices.wire import buffers_off
+
+EVIDENCE = ["backward_times", "ranks_timed"]
+
+
+def settings_of(evidence: Evidence, chosen: dict[str, Any], rate: Sequence[Recommendation]) -> dict[str, Any]:
+    """What a run of the recommended devices takes."""
+    passes = evidence.num_passes(chosen["batch_size"])
+    joined = {"accumulation_steps": passes} if passes > 1 else {}
+    batch = max(1, round(chosen["batch_size"] / passes))
+    return {
+        "num_devices": chosen["num_devices"],
+        "batch_size": batch,
+        **joined,
+        **{item.name: item.value for item in rate},
+    }
+
+
+def recommend_devices(
+    chosen: dict[str, Any],
+    points: Sequence[dict[str, Any]],
+    stops: int | None,
+    question: DevicesQuestion,
+    evidence: Evidence,
+) -> Recommendation:
+    """How many, and the range from half as many to twice as many."""
+    num, gain = chosen["num_devices"], evidence.gain_by_threads(question)
+    if num > 1:
+        because = _speedup_words(chosen, gain, stops)
+    elif stops == 2:
+        because = "a second device would not reach the target 1.3 times sooner"
+    elif gain is not None and question.num_most > 1 and len(points) > len(question.scalings):
+        because = (
+            f"a process with all cores is {gain:.3g} times as fast as one with a thread, and several of those are not"
+        )
+    else:
+        because = "no more may be taken"
+    alike = [point["num_devices"] for point in points if point["scaling"] == chosen["scaling"]]
+    beside = [each for each in alike if each <= 2 * num and 2 * each >= num]
+    return Recommendation(
+        name="num_devices", value=num, range=(min(beside), max(beside)), because=because, evidence=list(EVIDENCE)
+    )
+
+
+def _speedup_words(chosen: dict[str, Any], gain: float | None, stops: int | None) -> str:
+    how, speedup = "forecast" if chosen["predicted"] else "measured", chosen["speedup"]
+    words = [f"{chosen['scaling']} speed-up of {speedup:.3g} ({how})"]
+    if gain is not None:
+        words = [f"{words[0]} over a process with one thread, {speedup / gain:.3g} over one with all cores"]
+    if stops:
+        words.append(f"from {stops:,} on twice the devices are less than {PAYS} times faster")
+    return "; ".join(words)
+
+
+def recommend_buckets(cap: float | None, caps: dict[float | None, float], num: int) -> list[Recommendation]:
+    """The size of buckets, where several were compared."""
+    if not caps:
+        return []
+    least = min(caps.values())
+    good = [each or BUCKET_CAP_MB for each, value in caps.items() if value <= SAME * least]
+    because = f"steps of {num} devices are forecast within 2 % of the shortest, {least * 1e3:.3g} ms"
+    return [
+        Recommendation(
+            name="bucket_cap_mb", value=cap, range=(min(good), max(good)), because=because, evidence=list(EVIDENCE)
+        )
+    ]
+
+
+def recommend_buffers(facts: BackwardTimes) -> Recommendation:
+    """Whether to broadcast them."""
+    off, because = buffers_off(facts)
+    return Recommendation(name="broadcast_buffers", value=not off, range=None, because=because, evidence=EVIDENCE[:1])
+
+
+def recommend_rate(
+    batches: Sequence[dict[str, Any]], chosen: dict[str, Any], question: DevicesQuestion
+) -> list[Recommendation]:
+    """Rate and warm-up by LEGW where the global batch grows; the job's own where it stays."""
+    own, warmup = float(question.settings["learning_rate"]), int(question.settings["warmup_steps"])
+    row = next((row for row in batches if row["num_devices"] == chosen["num_devices"]), None)
+    if chosen["scaling"] == "strong" or row is None or chosen["num_devices"] == 1:
+        because = "the global batch stays, so the rate and its warm-up stay"
+        rate = own
+    else:
+        rate = row["learning_rate"]
+        because = (
+            f"LEGW: the root of {chosen['num_devices']} times the rate, and {row['warmup_epochs']:.3g} epochs of warm-"
+            "up, which are as many updates; a rule, not measured. legroom rate measures it"
+        )
+    return [
+        Recommendation(name="learning_rate", value=rate, range=None, because=because),
+        Recommendation(name="warmup_steps", value=warmup, range=None, because=because),
+    ]

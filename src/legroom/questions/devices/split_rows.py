@@ -1,0 +1,68 @@
+"""The cuts of a model beside data parallelism: rows of the answer, and when one of them pays."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from legroom.questions.devices.evidence import Evidence
+from legroom.questions.devices.forecast import SAME, Forecaster
+from legroom.questions.devices.records import DevicesQuestion
+from legroom.questions.devices.splits import forecast_splits
+from legroom.reports.numbers import quantity
+
+SPLIT_NUMBERS = (2, 4, 8, 16, 64)
+
+
+def split_rows(evidence: Evidence, question: DevicesQuestion, forecaster: Forecaster | None) -> list[dict[str, Any]]:
+    """The cuts of one global batch, beside data parallelism; nothing where no link is known."""
+    if forecaster is None:
+        return []
+    facts, memory, size = evidence.facts, question.memory, question.batch_size
+    whole, scale = evidence.at(size), size / max(evidence.alone)
+    sample_bytes = memory.get("bytes_per_sample", sum(facts.layer_bytes) / max(evidence.alone))
+    rows: list[dict[str, Any]] = []
+    for num in SPLIT_NUMBERS:
+        if size / num < 1:
+            break
+        cuts = forecast_splits(
+            whole,
+            evidence.at(size / num),
+            num,
+            forecaster.link,
+            layer_bytes=[round(scale * each) for each in facts.layer_bytes],
+            parameter_bytes=facts.parameter_bytes,
+            state_bytes=facts.state_bytes,
+            activation_bytes=sample_bytes * size,
+            budget_bytes=memory.get("budget_bytes"),
+        )
+        plain = forecaster.step(num, size / num).seconds
+        rows += [{**asdict(cut), "data_parallel_seconds": plain} for cut in cuts]
+    return rows
+
+
+def split_notes(rows: Sequence[dict[str, Any]], question: DevicesQuestion) -> list[str]:
+    """When a cut of the model pays: where it is faster than data parallelism at the same global batch."""
+    critical, size = question.critical_batch_size, question.batch_size
+    notes = []
+    if critical is not None and size > critical:
+        notes.append(
+            f"The batch of {size:,} is above the critical {critical:,.0f} already: only cuts that keep the global "
+            "batch (strong scaling, FSDP, tensor, pipeline) still save time"
+        )
+    faster = [row for row in rows if row["fits"] is not False and _gain(row) > SAME]
+    if faster:
+        best = max(faster, key=_gain)
+        step, plain = (quantity(best[name], "seconds") for name in ("step_seconds", "data_parallel_seconds"))
+        notes.append(
+            f"A cut pays: {best['name']} over {best['num_devices']} devices takes {step} a step of {size:,} samples "
+            f"and data parallelism {plain}; a forecast"
+        )
+    elif rows:
+        notes.append(
+            f"No cut of the model is forecast to be faster than data parallelism at {size:,} samples an update"
+        )
+    return notes
+
+
+def _gain(row: dict[str, Any]) -> float:
+    return float(row["data_parallel_seconds"] / row["step_seconds"])

@@ -3,10 +3,10 @@
     python benchmarks/speed_repeats.py OUT [--jobs cnn,mlp,encoder] [--runs 10] [--checks 7] [--seconds 15]
 
 `legroom speed` is asked as often as --runs says. Before, between and after these runs a plain loop is timed at 2^k to
-the largest size, each in a process of its own, as often as --checks says. Single passes differ by up to a third, so
-the mean over passes is the truth. Told: how much of the truth's best the knee has by the truth, how far timed sizes lie
-from it, and how often the interval of one run holds what another timed. OUT holds a JSON line a measurement; a job that
-has all its runs is not run again.
+the largest size, each in a process of its own, as often as --checks says. Single passes differ by up to a
+third, and one in a hundred is a hundredfold slow, so the median over passes is the truth. Told: how much of the truth's
+best the knee has by the truth, how far timed sizes lie from it, and how often the interval of one run holds what
+another timed. OUT holds a JSON line a measurement; a job that has all its runs is not run again.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def score(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """What the rows of one job say."""
     answers = [row["answer"] for row in rows if "answer" in row]
     plain = [row["plain"] for row in rows if "plain" in row]
-    truth = {int(size): statistics.fmean(one[size] for one in plain) for size in plain[0]}
+    truth = {int(size): statistics.median(one[size] for one in plain) for size in plain[0]}
     shares = [share_of_best(truth, answer["knee"]) for answer in answers]
     misses = [
         abs(point["samples_per_second"] / truth[point["batch_size"]] - 1)

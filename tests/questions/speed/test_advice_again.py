@@ -76,7 +76,7 @@ def test_a_resumed_run_takes_an_error_of_the_job_for_what_it_was(tmp_path):
 
 @pytest.mark.parametrize("sizes", [(), (16, 64, 256)])
 def test_a_logbook_that_does_not_say_what_was_asked_is_read_with_what_its_entries_say(tmp_path, sizes):
-    answer = ask(tmp_path, FakeSteps(seconds=line), batch_sizes=sizes)
+    answer = ask(tmp_path, FakeSteps(seconds=line), batch_sizes=sizes, seconds=9)
     path = tmp_path / "logbook.jsonl"
     lines = [json.loads(text) for text in path.read_text().splitlines()]
     for entry in lines:

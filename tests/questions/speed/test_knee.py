@@ -6,7 +6,7 @@ import random
 import pytest
 
 from legroom.laws.compute import knee_of
-from legroom.laws.intervals import rerun_mean
+from legroom.laws.intervals import process_mean
 from legroom.questions.speed.knee import smoothed, timed_knee
 from legroom.questions.speed.records import StepTime
 
@@ -25,8 +25,8 @@ def timed(curve, modes=1.0, noise=0.0, seed=0):
 
     def point(size):
         paces = [rng.choice((1.0, modes)) * rng.lognormvariate(0, noise) for _ in range(NUM_PROCESSES)]
-        mean, interval = rerun_mean([curve(size) * pace for pace in paces])
-        return StepTime(batch_size=size, median_seconds=mean, interval=interval)
+        mean, spread = process_mean([curve(size) * pace for pace in paces])
+        return StepTime(batch_size=size, median_seconds=mean, process_spread=spread)
 
     return [point(size) for size in SIZES]
 

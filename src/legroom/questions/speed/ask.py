@@ -14,7 +14,7 @@ from legroom.questions.speed.answer import EnvironmentAnswer, SpeedAnswer
 from legroom.questions.speed.environment import take_turns
 from legroom.questions.speed.evidence import NUM_CONFIRMED
 from legroom.questions.speed.records import SpeedQuestion, TimeSteps
-from legroom.questions.speed.search import measure_speed, num_runs
+from legroom.questions.speed.search import MOST, measure_speed, num_runs, num_whole_runs
 from legroom.requests import Describe, MeasureDevice
 from legroom.session import Run, earlier_entries, keep, open_session
 
@@ -118,12 +118,12 @@ def foresee(
 
 
 def _foresee_runs(seconds: float, start: float) -> list[ForeseenProbe]:
-    num = num_runs(seconds)
+    num, least = num_runs(seconds), num_whole_runs(seconds)
     return [
         ForeseenProbe(
-            what="8 to 14 sizes in a fresh process",
-            num_probes=(num, num),
-            seconds=(num * start + 0.5 * seconds, num * start + 2 * seconds),
+            what="8 to 14 sizes in a fresh process, then those near the knee in others",
+            num_probes=(least, MOST),
+            seconds=(least * start + 0.3 * seconds, num * start + 2 * seconds),
         ),
         ForeseenProbe(
             what="two of them with memory kept, sleeping threads or fewer, in a fresh process",

@@ -1,12 +1,13 @@
 """What a logbook holds about the question, read once for search and advice: looks, timings, and settings tried."""
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from legroom.errors import NothingMeasured
-from legroom.laws.intervals import rerun_mean
+from legroom.laws.intervals import process_mean, rerun_mean
 from legroom.logbook import Records
 from legroom.questions.speed.knee import find_knee
 from legroom.questions.speed.records import PaddingSeen, SpeedQuestion, StepTime, StepTimes, TimeSteps
@@ -18,6 +19,8 @@ CLEAR_GAIN = 0.1
 """Of timings that did not run side by side."""
 NUM_CONFIRMED = 3
 """Processes that a setting is timed in before its gain is told."""
+KNOWN_WELL = 0.08
+"""What processes of one size differ by, as a share of their mean, from which on it is timed in no more of them."""
 LOOK_DOUBT = 0.15
 """Half-width of a first look's interval, as a share: what the next process may differ by."""
 
@@ -56,6 +59,15 @@ class Evidence:
     def timed(self) -> dict[int, StepTime]:
         """The points by their sizes."""
         return {point.batch_size: point for point in self.points}
+
+
+def undecided_sizes(evidence: Evidence) -> tuple[int, ...]:
+    """Those between which the knee lies, with the best; none where all of them are known well."""
+    low, high = evidence.span
+    best = max(evidence.points, key=lambda point: point.samples_per_second)
+    deciding = [point for point in evidence.points if low <= point.batch_size <= high or point is best]
+    is_known = all(point.noise <= KNOWN_WELL for point in deciding)
+    return () if is_known else tuple(point.batch_size for point in deciding)
 
 
 def first_looks(records: Records, question: SpeedQuestion) -> dict[int, StepTimes]:
@@ -114,7 +126,7 @@ def _doubted(seconds: float) -> tuple[float, float]:
 
 
 def _times(results: Results) -> StepTimes:
-    """The timings looked at in detail last; of fresh processes all that timed the same sizes."""
+    """The timings looked at in detail last; of fresh processes all that timed the same sizes, or some of them."""
     detailed = [place for place, (request, _) in enumerate(results) if request.close]
     if not detailed:
         raise NothingMeasured("The logbook holds no timings. Run legroom speed with the same --out first")
@@ -122,7 +134,8 @@ def _times(results: Results) -> StepTimes:
     runs = {
         other.run: its.points
         for other, its in results[detailed[-1] :]
-        if other.run and other.is_plain and (other.batch_sizes, other.seconds) == (request.batch_sizes, request.seconds)
+        if other.run and other.is_plain and other.seconds == request.seconds
+        if set(other.batch_sizes) <= set(request.batch_sizes)
     }
     return replace(times, points=join_runs(list(runs.values()))) if request.run else times
 
@@ -137,12 +150,14 @@ def _join(points: Sequence[StepTime]) -> StepTime:
     ran = [point for point in points if point.outcome == "measured"]
     if not ran:
         return points[0]
-    seconds, interval = rerun_mean([point.median_seconds for point in ran])
+    values = [point.median_seconds for point in ran]
+    seconds, interval = rerun_mean(values)
     busy = [point.load.utilisation for point in ran if point.load.utilisation is not None]
     return replace(
         ran[0],
         median_seconds=seconds,
         interval=interval,
+        process_spread=process_mean(values)[1],
         num_rounds=len(ran),
         num_repeats=sum(point.num_repeats for point in ran),
         peak_bytes=int(statistics.median(point.peak_bytes for point in ran)),
@@ -196,7 +211,7 @@ def is_faster(again: StepTime, timed: Mapping[int, StepTime]) -> bool:
     if again.batch_size not in timed:
         return False
     before = timed[again.batch_size]
-    return again.median_seconds < min(before.interval[0], before.median_seconds / (1 + CLEAR_GAIN))
+    return again.median_seconds < before.median_seconds * min(math.exp(-before.noise), 1 / (1 + CLEAR_GAIN))
 
 
 def _device(records: Records, question: SpeedQuestion) -> Mapping[str, Any]:

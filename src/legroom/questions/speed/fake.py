@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 from legroom.questions.speed.records import DeviceLoad, MeasurePadding, PaddingSeen, StepTime, StepTimes, TimeSteps
 from legroom.requests import DeviceSpeed, MeasureDevice, Request
 
+LONGEST_VISIT = 0.5
+"""Seconds that a fresh process stays at one size at most."""
+
 
 class FakeSteps:
     """Answers of a machine about the time of steps.
@@ -61,7 +64,8 @@ class FakeSteps:
         """What a child would report, and the seconds that would take."""
         match request:
             case TimeSteps():
-                return self.time(request), request.seconds
+                visits = LONGEST_VISIT * len(request.batch_sizes) if request.run else request.seconds
+                return self.time(request), min(request.seconds, visits)
             case MeasurePadding():
                 return self.pad(request), 0.0
         planted = {"matmul_fp32_flops_per_second": 1e12, "copy_bytes_per_second": 1e11}

@@ -3,7 +3,7 @@
     timed_i = g_i + noise_i,   g_i = smooth(log2 B_i) + rough_i,   all in ln samples/s
 
 smooth: a curve whose slope changes by about BEND an octave (an integrated random walk, as of a smoothing spline);
-rough: what caches and kernels do at one size, about ROUGH; noise: what the interval of the timing says. g is what
+rough: what caches and kernels do at one size, about ROUGH; noise: what the processes of one run say. g is what
 neighbours and timing together foretell: where timings repeat themselves it is the timing, where they swing it lies
 between neighbours. A size is enough where g_i - g_best is above ln(share), and SURE of its standard deviations lower
 still above it less SLACK. The first of many noisy timings that seems to reach the highest of them is too small, and
@@ -28,7 +28,7 @@ FREE = 100.0
 SURE, SLACK = 1.64, 0.05
 """19 times of 20 a knee has no less than so little below its share."""
 WIDTH = 3.0
-"""Standard deviations in half an interval of reruns."""
+"""Standard deviations in what processes of the same minutes differ by."""
 LEAST_NOISE = 0.003
 
 
@@ -67,8 +67,7 @@ def smoothed(points: Sequence[StepTime]) -> tuple[NDArray[np.float64], NDArray[n
 
 
 def _noise(point: StepTime) -> float:
-    low, high = point.interval
-    return max(LEAST_NOISE, math.log(high / low) / 2 / WIDTH if low > 0 else 0.0)
+    return max(LEAST_NOISE, point.noise / WIDTH)
 
 
 def worth_naming(points: Sequence[StepTime], own: Collection[int]) -> list[StepTime]:

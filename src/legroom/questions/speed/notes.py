@@ -15,7 +15,7 @@ CLEAR_DIFFERENCE = 0.02
 CLOCK_DRIFT = 0.05
 LITTLE_PADDING = 0.02
 NOISY = 0.1
-"""Half-width of a median's interval, as a share, from which on sizes cannot be ranked."""
+"""What a size differs by from process to process, as a share, from which on sizes cannot be ranked."""
 
 
 def compare(points: Sequence[StepTime], knee: int, own: int, num_samples: int | None) -> Iterator[str]:
@@ -49,7 +49,7 @@ def odd_sizes(points: Sequence[StepTime]) -> Iterator[str]:
         ratios = [
             by_size[size].samples_per_second / by_size[power].samples_per_second for size in (power - 8, power - 1)
         ]
-        noise = max(by_size[size].spread for size in (power, power - 1, power - 8))
+        noise = max(by_size[size].noise for size in (power, power - 1, power - 8))
         differs = any(abs(ratio - 1) > max(CLEAR_DIFFERENCE, noise) for ratio in ratios)
         words = "so choose the faster kind" if differs else "no difference beyond the noise: any size will do"
         yield (
@@ -138,11 +138,11 @@ def _setting_why(request: TimeSteps, point: StepTime) -> str:
 
 def noise(evidence: Evidence) -> Iterator[str]:
     """Whether the timings are too uneven to tell sizes apart."""
-    worst = max(evidence.points, key=lambda point: point.spread)
-    if worst.spread > NOISY:
+    worst = max(evidence.points, key=lambda point: point.noise)
+    if worst.noise > NOISY:
         low, high = evidence.span
         yield (
-            f"Timings vary by up to {worst.spread:.0%} either way (a batch of {worst.batch_size:,}): all that is sure "
+            f"Timings vary by up to {worst.noise:.0%} either way (a batch of {worst.batch_size:,}): all that is sure "
             f"is a knee from {low:,} to {high:,}. Stop other programs, or allow more --seconds"
         )
 

@@ -98,6 +98,8 @@ class StepTime:
     """Median over rounds, or mean over processes; the batch already lies on the device, so loading is no part of it."""
     interval: tuple[float, float] = (0.0, 0.0)
     """Between which the median lies at 95 %, or the mean of another run of the command at 90 %."""
+    process_spread: float = 0.0
+    """Of that half interval, as a share, what differs between processes of the same minutes; 0 where it is all."""
     device_seconds: float = 0.0
     """What the device alone needs, without waiting for launches; 0 where unknown, as on a CPU."""
     host_seconds: float = 0.0
@@ -124,6 +126,11 @@ class StepTime:
         """Half the interval, as a share of the median."""
         low, high = self.interval
         return (high - low) / 2 / self.median_seconds if self.median_seconds else 0.0
+
+    @property
+    def noise(self) -> float:
+        """By which share sizes of one run differ by chance: the minutes were the same."""
+        return self.process_spread or self.spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

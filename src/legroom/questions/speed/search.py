@@ -7,7 +7,14 @@ from typing import Any
 from legroom.errors import JobRaised, LegroomError, OutOfMemory
 from legroom.laws.compute import knee_of
 from legroom.questions.speed.batch_sizes import choose_sizes, grid, odd_sizes, powers_of_two
-from legroom.questions.speed.evidence import NUM_CONFIRMED, first_looks, gather, is_faster
+from legroom.questions.speed.evidence import (
+    NUM_CONFIRMED,
+    Evidence,
+    first_looks,
+    gather,
+    is_faster,
+    undecided_sizes,
+)
 from legroom.questions.speed.records import MeasurePadding, SpeedQuestion, StepTime, StepTimes
 from legroom.questions.speed.size_range import GROWTH, read_range
 from legroom.questions.speed.step_law import fit_steps
@@ -31,7 +38,7 @@ TRY_SECONDS = 1.0
 
 
 def num_runs(seconds: float) -> int:
-    """Processes that so many seconds of timing are spread over.
+    """Processes that so many seconds of timing would be spread over, if each timed all sizes.
 
     >>> num_runs(1), num_runs(15), num_runs(600)
     (3, 5, 12)
@@ -40,6 +47,15 @@ def num_runs(seconds: float) -> int:
 
 
 def measure_speed(session: Session, question: SpeedQuestion) -> None:
+def num_whole_runs(seconds: float) -> int:
+    """Processes that do time all sizes; those that decide the knee have the rest of the time for themselves.
+
+    >>> num_whole_runs(1), num_whole_runs(15), num_whole_runs(600)
+    (3, 3, 6)
+    """
+    return max(FEWEST, num_runs(seconds) // 2)
+
+
     """Measure until the logbook holds what the advice needs."""
     description = session.records.description()
     if question.quick:
@@ -145,13 +161,24 @@ def _beside(session: Session, question: SpeedQuestion, sizes: list[int], knee: i
 
 
 def _time_runs(session: Session, question: SpeedQuestion, sizes: list[int]) -> None:
-    """Each size in several fresh processes, from the smallest on."""
-    num, started = num_runs(question.seconds), session.clock()
-    for run in range(1, num + 1):
-        if run > FEWEST and session.clock() - started > OVERRUN * question.seconds:
+    """All sizes in a few fresh processes, from the smallest on; then what decides the knee, until that is known."""
+    num, num_whole, started = num_runs(question.seconds), num_whole_runs(question.seconds), session.clock()
+    for run in range(1, num_whole + 1):
+        _time_run(session, question, tuple(sizes), run)
+    last_seconds = (session.clock() - started) / num_whole
+    ends = started + min(num * last_seconds, OVERRUN * question.seconds)
+    for run in range(num_whole + 1, MOST + 1):
+        undecided, begun = undecided_sizes(gather(session.records, question)), session.clock()
+        if not undecided or begun + last_seconds > ends:
             break
-        session.progress(f"{len(sizes)} sizes in a fresh process, {run} of {num}", 0.3 + 0.5 * (run - 1) / num)
-        session.ask(question.request(tuple(sizes), seconds=question.seconds / num, run=run, close=run == 1))
+        _time_run(session, question, undecided, run)
+        last_seconds = session.clock() - begun
+
+
+def _time_run(session: Session, question: SpeedQuestion, sizes: tuple[int, ...], run: int) -> None:
+    session.progress(f"{len(sizes)} sizes in a fresh process, number {run}", 0.3 + 0.5 * run / MOST)
+    seconds = question.seconds / num_runs(question.seconds)
+    session.ask(question.request(sizes, seconds=seconds, run=run, close=run == 1))
 
 
 def _try_settings(session: Session, question: SpeedQuestion) -> None:

@@ -174,12 +174,33 @@ def test_intervals_hold_reruns_of_minutes_that_differ():
 
 
 @pytest.mark.parametrize(("variable", "value"), [("OMP_WAIT_POLICY", "passive"), ("OMP_NUM_THREADS", "3")])
-def test_a_setting_that_pays_is_recommended_with_its_gain(tmp_path, variable, value):
+def test_a_setting_that_pays_is_recommended_with_its_gain(tmp_path, monkeypatch, variable, value):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     answer = ask(tmp_path, FakeSteps(seconds=line, setting_factors={variable: 0.5}), host=plant_host(num_cores=6))
     found = next(item for item in answer.recommendations if item.name == "environment")
     assert found.value == f"{variable}={value}"
     assert found.because.startswith("2.00 times the samples/s")
     assert any(f"{variable}={value} gives" in note for note in answer.notes)
+
+
+def test_a_setting_that_gains_at_one_size_and_costs_at_another_is_told_with_both(tmp_path):
+    class GainsWhereLarge(FakeSteps):
+        def _factor(self, size, request):
+            return super()._factor(size, request) * ((0.5 if size > 512 else 1.5) if request.passive_threads else 1.0)
+
+    answer = ask(tmp_path, GainsWhereLarge(seconds=lambda size: line(size) / 10))
+    note = next(note for note in answer.notes if "OMP_WAIT_POLICY=passive gives" in note)
+    knee, largest = answer.knee_batch_size, answer.largest_batch_size
+    assert note.endswith(f"gives 2.0 times the samples/s at {largest:,}, but 0.7 times at {knee:,}")
+
+
+@pytest.mark.parametrize(("own", "tried"), [("4", {2}), ("12", {3}), ("2,4", {1}), ("1", set())])
+def test_fewer_threads_are_fewer_than_the_users_own(tmp_path, monkeypatch, own, tried):
+    monkeypatch.setenv("OMP_NUM_THREADS", own)
+    machine = FakeMachine(steps=FakeSteps(seconds=line))
+    ask(tmp_path, None, machine=machine, host=plant_host(num_cores=6))
+    numbers = {request.num_threads for request in machine.asked if isinstance(request, TimeSteps)}
+    assert numbers - {None} == tried
 
 
 def test_a_setting_that_costs_is_tried_once_and_not_recommended(tmp_path):

@@ -132,14 +132,23 @@ def test_each_trial_has_a_fresh_child_and_all_are_closed(tmp_path):
     assert machine.num_started == machine.num_closed == 1 + 12
 
 
-def test_several_at_once_come_to_the_same_points_with_their_share_of_the_cores(tmp_path):
+def test_trials_at_once_keep_the_users_own_number_of_threads(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    machine = machine_with()
+    answer = swept(tmp_path, machine, together=3, host=plant_host(num_cores=6))
+    assert not any(request.environment for request in machine.asked if isinstance(request, Train))
+    assert not any("OMP_NUM_THREADS" in note for note in answer.notes)
+
+
+def test_several_at_once_come_to_the_same_points_with_their_share_of_the_cores(tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     one = swept(tmp_path / "one", machine_with(best_point=(16, 1e-2)))
     machine = machine_with(best_point=(16, 1e-2))
     many = swept(tmp_path / "many", machine, together=3, host=plant_host(num_cores=6))
     assert many.points == one.points
     threads = {request.environment["OMP_NUM_THREADS"] for request in machine.asked if isinstance(request, Train)}
     assert threads == {"2"}
-    assert any("3 trials ran at once" in note for note in many.notes)
+    assert any("3 trials ran at once, each with OMP_NUM_THREADS=2" in note for note in many.notes)
 
 
 def test_sizes_above_the_data_are_left_out_and_told(tmp_path):

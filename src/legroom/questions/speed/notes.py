@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from legroom.environments import environment_text
 from legroom.laws.compute import SpeedLaw
 from legroom.questions.speed.batch_sizes import powers_of_two
-from legroom.questions.speed.evidence import Evidence, Tried
+from legroom.questions.speed.evidence import CLEAR_GAIN, Evidence, Tried
 from legroom.questions.speed.records import PaddingSeen, StepTime, TimeSteps
 from legroom.questions.speed.step_law import waits_for_host
 from legroom.units import format_bytes, format_seconds
@@ -113,15 +113,16 @@ def settings(evidence: Evidence) -> Iterator[str]:
 
 
 def _setting(tried: Tried, timed: Mapping[int, StepTime]) -> str:
-    ratios = [
-        f"{again.samples_per_second / timed[again.batch_size].samples_per_second:.1f} times the samples/s at "
-        f"{again.batch_size:,}"
+    ratios = {
+        again.batch_size: again.samples_per_second / timed[again.batch_size].samples_per_second
         for again in tried.points
         if again.batch_size in timed
-    ]
+    }
+    gains = [f"{tried.gains[size]:.1f} times the samples/s at {size:,}" for size in ratios if size in tried.gains]
+    costs = [f", but {ratio:.1f} times at {size:,}" for size, ratio in ratios.items() if ratio < 1 / (1 + CLEAR_GAIN)]
     variables = environment_text(tried.request.environment)
     size = max(tried.gains, key=lambda size: tried.gains[size])
-    return f"{_setting_why(tried.request, timed[size])} {variables} gives {' and '.join(ratios)}"
+    return f"{_setting_why(tried.request, timed[size])} {variables} gives {' and '.join(gains)}{''.join(costs)}"
 
 
 def _setting_why(request: TimeSteps, point: StepTime) -> str:

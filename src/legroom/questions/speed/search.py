@@ -1,5 +1,6 @@
 """Times a job's steps: finds the range of sizes, chooses which tell the most, and measures these."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -46,7 +47,6 @@ def num_runs(seconds: float) -> int:
     return max(FEWEST, min(MOST, round(seconds / RUN_SECONDS)))
 
 
-def measure_speed(session: Session, question: SpeedQuestion) -> None:
 def num_whole_runs(seconds: float) -> int:
     """Processes that do time all sizes; those that decide the knee have the rest of the time for themselves.
 
@@ -56,6 +56,7 @@ def num_whole_runs(seconds: float) -> int:
     return max(FEWEST, num_runs(seconds) // 2)
 
 
+def measure_speed(session: Session, question: SpeedQuestion) -> None:
     """Measure until the logbook holds what the advice needs."""
     description = session.records.description()
     if question.quick:
@@ -207,9 +208,16 @@ def settings_to_try(num_cores: int, *, fetches: bool) -> Iterator[tuple[str, Map
     """What may pay on a CPU: reusing memory where fetching it takes a share, sleeping threads, fewer threads."""
     if fetches:
         yield "with memory kept", {"keeps_memory": True}
-    if num_cores > 1:
+    num_threads = _num_threads(num_cores)
+    if num_threads > 1:
         yield "with threads that sleep", {"passive_threads": True}
-        yield "with fewer threads", {"num_threads": num_cores // 2}
+        yield "with fewer threads", {"num_threads": num_threads // 2}
+
+
+def _num_threads(num_cores: int) -> int:
+    """Those of a process in the user's own environment."""
+    own = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]  # further ones are of nested regions
+    return min(num_cores, int(own)) if own.isdigit() and int(own) else num_cores
 
 
 def _try_setting(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from legroom.environments import environment_text
 from legroom.errors import JobRaised, OutOfMemory
 from legroom.logbook import Records
 from legroom.questions.base import Recommendation
@@ -124,7 +125,9 @@ def _notes(cells: Sequence[Cell], failed: Sequence[Cell], question: SweepQuestio
             "gained: --epochs or --seconds would let them go on"
         )
     if question.together > 1:
-        notes.append(f"Up to {question.together} trials ran at once: their seconds are longer than they would be alone")
+        threads = f", each with {environment_text(question.variables)}" if question.variables else ""
+        words = "their seconds are longer than they would be alone"
+        notes.append(f"Up to {question.together} trials ran at once{threads}: {words}")
     return notes
 
 

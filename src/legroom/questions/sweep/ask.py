@@ -1,6 +1,7 @@
 """`legroom sweep`: every batch size at every rate, trained with early stopping."""
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -129,8 +130,8 @@ def foresee(
 
 
 def _variables(host: Host, device: str, together: int) -> dict[str, str]:
-    """Trials beside each other on a CPU share its cores evenly: each with all threads would only make them wait."""
-    if device != "cpu" or together == 1:
+    """Trials beside each other on a CPU share its cores evenly, unless the user gave each a number of threads."""
+    if device != "cpu" or together == 1 or "OMP_NUM_THREADS" in os.environ:
         return {}
     return {"OMP_NUM_THREADS": str(max(1, host.limits.num_cores // together))}
 

@@ -54,6 +54,7 @@ def advise(records: Records, question: SpeedQuestion) -> SpeedAnswer:
         rule=question.rule,
         quick=question.quick,
         share=question.share,
+        batch_sizes=list(question.batch_sizes),
         knee_batch_size=evidence.knee,
         range=evidence.span,
         best_batch_size=best.batch_size,

@@ -16,6 +16,8 @@ class SpeedAnswer(Answer):
     quick: bool = False
     """Whether each size was looked at once, for a plan, and not timed closely."""
     share: float
+    batch_sizes: list[int] = field(default_factory=list)
+    """Sizes that were named; empty where legroom chose them."""
     knee_batch_size: int
     range: tuple[int, int]
     """Between which the knee lies, by the intervals of law and timings."""

@@ -30,7 +30,9 @@ def circumstances(answer: SpeedAnswer) -> tuple[object, ...]:
     """What tells this answer from others of the same question."""
     rule = [] if answer.rule == "throughput" else [answer.rule]
     share = [] if answer.share == 0.9 else [f"{answer.share:g}"]
-    return answer.device, answer.precision, answer.machine, *rule, *share, *(["quick"] if answer.quick else [])
+    sizes, quick = answer.batch_sizes, ["quick"] if answer.quick else []
+    named = [f"{len(sizes)} sizes {min(sizes)} to {max(sizes)}"] if sizes else []
+    return answer.device, answer.precision, answer.machine, *rule, *share, *named, *quick
 
 
 def _summary(answer: SpeedAnswer) -> str:

@@ -17,7 +17,7 @@ from legroom.questions.memory.records import StepPeaks
 from legroom.questions.plan.view import print_plan
 from legroom.questions.speed.records import TimeSteps
 from legroom.reports.page import gather_page
-from legroom.reports.saved_answers import save_answer
+from legroom.reports.saved_answers import read_answers, save_answer
 from legroom.requests import JobDescription
 from legroom.testing import FakeLoaders, FakeMachine, FakeSteps, plant_host
 from legroom.training.records import Train
@@ -228,7 +228,7 @@ def test_what_memory_proved_caps_the_knee(tmp_path):
     assert not any("were not tried" in note for note in answer.notes)
 
 
-def test_a_memory_answer_in_the_folder_is_not_proved_again(tmp_path):
+def test_memory_is_proved_beside_the_loader_processes_that_the_plan_names(tmp_path):
     machine = machine_of(bytes_per_sample=4e6)
     run = api.Run(out=tmp_path, engine=machine)
     found = api.memory("digits", device="cpu", memory="700MB", run=run)
@@ -240,6 +240,28 @@ def test_a_memory_answer_in_the_folder_is_not_proved_again(tmp_path):
     assert len(sizes_run(machine)) > num_asked
 
 
+    api.memory("digits", device="cpu", memory="700MB", run=run)  # beside none, as the job has it
+    for memory in ("700MB", None):
+        answer = ask_plan(tmp_path, machine, memory=memory)
+        proofs = [request for request in machine.asked if isinstance(request, StepPeaks) and request.proof]
+        assert answer.num_workers == proofs[-1].num_workers > 0
+
+
+@pytest.mark.parametrize("words", [{"batch_sizes": [4, 8]}, {"share": 0.5}, {"rule": "utilisation"}])
+def test_a_speed_answer_by_another_rule_or_of_named_sizes_is_kept_beside_and_left_alone(tmp_path, words):
+    machine = machine_of(bytes_per_sample=1e4)
+    machine.steps.utilisation = lambda size: min(0.98, 0.1 + size / 300)
+    api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine))
+    api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine), **words)
+    assert len([saved for saved in read_answers(tmp_path)[0] if saved.question == "speed"]) == 2
+    assert "speed" not in ask_plan(tmp_path, machine).spent
+    api.speed("digits", device="cpu", run=api.Run(out=tmp_path / "alone", engine=machine), **words)
+    assert "speed" in ask_plan(tmp_path / "alone", machine).spent
+
+
+def test_a_memory_answer_in_the_folder_is_not_proved_again(tmp_path):
+    machine = machine_of(bytes_per_sample=4e6, baseline=Settings(num_workers=4))
+    run = api.Run(out=tmp_path, engine=machine)
 @pytest.mark.parametrize("changed", [{"precision": "bf16"}, {"device": "cuda", "memory": "1GiB"}])
 def test_answers_of_another_device_or_precision_are_left_alone(tmp_path, asked, changed):
     machine, _, _ = asked

@@ -45,6 +45,8 @@ class MemoryAnswer(Answer):
     """How torch keeps the card's memory for this to hold: expandable or default; None on a host."""
     num_devices: int = 1
     """Data-parallel devices that were asked for."""
+    num_workers: int | None = None
+    """Loader processes that share the budget, on a host; None where nobody said."""
     effective_batch: int | None = None
     """The batch that was to be made of several passes, where one was asked for."""
     rule: str = "legroom"
@@ -85,6 +87,7 @@ def answer_of(
         max_batch_size=largest,
         data_limit=description.widest_batch or description.num_samples,
         num_devices=question.num_devices,
+        num_workers=question.num_workers if question.device == "cpu" else None,
         effective_batch=question.effective_batch,
         rule=question.rule,
         micro_batch_size=micro,

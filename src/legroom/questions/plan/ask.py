@@ -31,13 +31,13 @@ from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.plan.advice import advise
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.asking import Search
-from legroom.questions.plan.batch import limit_of, needs_passes, worth_proving
+from legroom.questions.plan.batch import Worth, limit_of, needs_passes, worth_proving
 from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.code import NAMES
 from legroom.questions.plan.each_size import Sizes
 from legroom.questions.plan.found import found_words
 from legroom.questions.plan.groups import read_numbers
-from legroom.questions.plan.known import Circumstances, find_memory
+from legroom.questions.plan.known import Circumstances, find_memory, workers_proved
 from legroom.questions.plan.records import PlanQuestion, SizedPlan
 from legroom.questions.plan.search import ask_others
 from legroom.questions.plan.sizes import read_sizes
@@ -288,9 +288,12 @@ def _learn_memory(
     question, own_step = search.question, session.records.description().own_step
     baseline = Settings(**question.baseline)
     worth = worth_proving(baseline.batch_size, question.speed)
-    holds = proved is None or proved.num_devices == asked.num_devices
+    if way:
+        worth = Worth(most=max(way.batch_size, baseline.batch_size), because="the plan runs none larger")
+    asked = replace(asked, most=worth.most, num_workers=_most_workers(question))
+    has_workers = proved is None or _has_workers(proved, asked)
+    holds = proved is None or (proved.num_devices == asked.num_devices and (has_workers or is_late))
     known, notes = (proved, ()) if (proved and holds) or not asked.is_here else find_memory(search.about, asked)
-    asked = replace(asked, most=max(way.batch_size, baseline.batch_size) if way else worth.most)
     search.learn(notes=[*question.notes, *notes])
     if known is not None and known is not proved:
         search.use("memory", [known])
@@ -298,11 +301,22 @@ def _learn_memory(
         search.learn(memory=seen_memory(session, asked, question))
         search.miss(MISSING)
         return
+    if known is not None and known is proved and not has_workers:
+        search.miss(f"memory beside {asked.num_workers} loader processes: it was proved beside {workers_proved(known)}")
     memory = known or ask_memory(session, asked)
     if asked.is_here and not way and not own_step and needs_passes(baseline, memory, question.speed):
         memory = ask_memory(session, replace(asked, effective_batch=question.own_size))
-    bound = [] if known or way else worth.note(memory)
+    bound = [] if known else worth.note(memory)
     search.learn(memory=memory, notes=[*search.question.notes, *bound])
+
+
+def _most_workers(question: PlanQuestion) -> int:
+    """Loader processes that the plan may name: they share a host's memory with the step."""
+    return max([int(question.baseline["num_workers"]), *(one.num_workers for one in question.loading)])
+
+
+def _has_workers(proved: MemoryAnswer, asked: MemoryQuestion) -> bool:
+    return asked.device != "cpu" or workers_proved(proved) >= asked.num_workers
 
 
 def _plan_of(answer: PlanAnswer, options: Mapping[str, str]) -> Plan:

@@ -154,7 +154,14 @@ def _same_target(answer: RateAnswer, target: str) -> bool:
 
 def _same_memory(answer: MemoryAnswer, question: MemoryQuestion) -> bool:
     same = answer.verified and answer.num_devices == question.num_devices and _same_budget(answer, question)
+    if question.device == "cpu" and workers_proved(answer) < question.num_workers:
+        return False
     return same and (answer.device, answer.settings["precision"]) == (question.device, question.precision)
+
+
+def workers_proved(answer: MemoryAnswer) -> int:
+    """Loader processes that shared a host's budget in the proof; answers of before did not say: the job's own."""
+    return int(answer.baseline["num_workers"]) if answer.num_workers is None else answer.num_workers
 
 
 def _same_budget(answer: MemoryAnswer, question: MemoryQuestion) -> bool:

@@ -12,6 +12,7 @@ Batch = Any
 
 FUNCTIONS = (
     "model", "train_data", "loss", "optimizer", "scheduler", "valid_data", "collate", "sample_size", "loader", "step",
+    "progress",
 )  # fmt: skip
 """Fields of a Job that are functions."""
 FASTER = ("channels_last", "fused", "compile", "bucket_cap_mb", "broadcast_buffers")
@@ -143,6 +144,8 @@ class Job:
     """(model, optimizer, batch) -> loss, for jobs with their own update (GANs)."""
     notes: tuple[str, ...] = ()
     """Sentences that every answer about this job carries, such as that its data is a stand-in."""
+    progress: Callable[[Any, int, int], None] | None = None
+    """(model, updates, epoch) -> None: told after every update of a run, for losses that depend on how far it is."""
 
     def __post_init__(self) -> None:
         for name in FUNCTIONS:

@@ -44,6 +44,8 @@ class Trainer:
         self.length = run_length(request, self.settings, self.feed)
         self.rates: Rates = make_rates(job, self.optimizer, self.settings, self.length)
         self.at = Progress()
+        self.num_before = 0
+        """Updates of the training that this one branched off."""
         self.epoch_rng: Mapping[str, Any] = {}
         """Random numbers when this epoch began."""
         self.doing: Doing = "starting"
@@ -69,6 +71,7 @@ class Trainer:
         self.doing, self.since = "recording", (now := clock())
         at.step += 1
         at.position += len(group)
+        self._tell()
         self.rates.after_update(at.position)
         at.num_samples += self.feed.round_size * len(group)
         at.waited_seconds += began - asked
@@ -91,6 +94,7 @@ class Trainer:
 
     def _enter_epoch(self) -> Iterator[list[Batch]]:
         self.doing, self.since = "starting", self.clock()
+        self._tell()
         rng = rng_state()
         if self.at.position == 0:
             self.epoch_rng = rng
@@ -100,6 +104,11 @@ class Trainer:
         groups = self.feed.groups(self.at.epoch, self.at.position * self.feed.round_size - self.at.ahead)
         restore_rng(rng)
         return groups
+
+    def _tell(self) -> None:
+        """Let the job know how far its model is: updates in all, and the epoch, which ends with its evaluation."""
+        if self.job.progress is not None:
+            self.job.progress(self.model, self.num_before + self.at.step, self.at.epoch)
 
     def rate(self, num_steps: int | None = None) -> float:
         """Of the last of so many updates, or of all so far, for the first group of parameters."""
@@ -147,6 +156,7 @@ class Trainer:
         for parameter, gradient in zip(self.model.parameters(), state.gradients, strict=False):  # none in checkpoints
             parameter.grad = None if gradient is None else gradient.to(parameter.device)
         restore_rng(state.rng)
+        self._tell()
 
     def branch(self, schedule: Schedule, *, batch_size: int, accumulation_steps: int) -> "Trainer":
         """Another training of the same model and optimizer, with batches and rates of its own, from here on.
@@ -160,6 +170,7 @@ class Trainer:
         other.rates = ScheduledRates(self.optimizer, self.base_rates, schedule)
         start = self.at.position * self.settings.batch_size if other.feed.order is not None else 0
         other.at = Progress(epoch=self.at.epoch, position=-(-start // batch_size))
+        other.num_before = self.num_before + self.at.step
         other._groups = other.feed.groups(self.at.epoch, start)
         return other
 

@@ -6,8 +6,8 @@
         return from_lightning(LitDigits, data=DigitsData)
 
 legroom drives the module itself, without a Trainer: training_step gives the loss, configure_optimizers the optimizer
-and its schedulers, unless a run names another rate or schedule. Hooks of the loop (on_train_batch_end and the like) are
-not called.
+and its schedulers, unless a run names another rate or schedule; global_step and current_epoch move with the run.
+Hooks of the loop (on_train_batch_end and the like) are not called, and a note names those that the module has.
 """
 
 from legroom.adapters.lightning.arguments import trainer_arguments

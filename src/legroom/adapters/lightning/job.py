@@ -10,7 +10,7 @@ import torch
 
 from legroom.adapters.lightning.arguments import notes_on, read_settings, refuse_unsupported
 from legroom.adapters.lightning.data import Source, open_hooks, open_loader, rebuild_loaders
-from legroom.adapters.lightning.module import build, run_step
+from legroom.adapters.lightning.module import build, note_progress, notes_on_hooks, run_step
 from legroom.adapters.lightning.optimizers import (
     configured_optimizer,
     configured_schedulers,
@@ -65,9 +65,7 @@ def from_lightning(
     num_known = train.num_samples if num_samples is None else num_samples
     baseline = read_settings(arguments or {}, train, batch_size, num_known)
     model = functools.partial(build, module, functools.partial(StandInTrainer, baseline, num_known, datamodule, metric))
-    has_scheduler = False
-    if optimizer is None:
-        learning_rate, has_scheduler = _ask_optimizer(model, learning_rate)
+    hooks, learning_rate, has_scheduler = _ask_module(model, learning_rate, asks_optimizer=optimizer is None)
     return Job(
         model=model,
         train_data=lambda: train.dataset,
@@ -81,7 +79,8 @@ def from_lightning(
         num_samples=num_samples,
         sample_size=sample_size,
         loader=loader or rebuild_loaders(train, valid, collate),
-        notes=notes_on(arguments or {}, baseline),
+        progress=note_progress,
+        notes=(*notes_on(arguments or {}, baseline), *hooks),
     )
 
 
@@ -103,15 +102,20 @@ def _open_data(
     return (None if data is None else hooks), train, valid or own_valid
 
 
-def _ask_optimizer(model: Callable[[], Any], learning_rate: float | None) -> tuple[float, bool]:
-    """Today's rate, where it was not given, and whether a scheduler moves it."""
+def _ask_module(
+    model: Callable[[], Any], learning_rate: float | None, *, asks_optimizer: bool
+) -> tuple[tuple[str, ...], float | None, bool]:
+    """Which of its hooks nobody calls, today's rate, where it was not given, and whether a scheduler moves it."""
     # Asking leaves no trace: later models get the numbers they would have got, and this one's memory (optimizer and
     # scheduler hold each other) is free before anything is measured. No device is touched: models are born on the CPU.
     with torch.random.fork_rng(devices=[]):
         module = model()
+        hooks = notes_on_hooks(module)
+        if not asks_optimizer:
+            return hooks, learning_rate, False
         configured = module.configure_optimizers()
         optimizer, has_scheduler = single_optimizer(module, configured), bool(schedulers_in(configured))
         rate = rate_of_today(optimizer) if learning_rate is None else learning_rate
     del module, configured, optimizer
     gc.collect()
-    return rate, has_scheduler
+    return hooks, rate, has_scheduler

@@ -19,6 +19,14 @@ OWN_STEP = (
 UPDATE_HOOKS = ("backward", "optimizer_step", "configure_gradient_clipping")
 VALIDATION_HOOKS = ("on_validation_epoch_start", "on_validation_epoch_end")
 """Called only where the score is a logged metric: nothing else tells where a pass begins and ends."""
+LEFT_OUT_HOOKS = (
+    "on_fit_start", "on_fit_end", "on_train_start", "on_train_end", "on_train_epoch_start", "on_train_epoch_end",
+    "on_train_batch_start", "on_train_batch_end", "on_before_backward", "on_after_backward",
+    "on_before_optimizer_step", "on_before_zero_grad", "optimizer_zero_grad", "on_validation_start",
+    "on_validation_end", "on_validation_batch_start", "on_validation_batch_end", "on_save_checkpoint",
+    "on_load_checkpoint",
+)  # fmt: skip
+"""A Trainer calls them; here nothing does."""
 TRANSFER_HOOKS = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 
 
@@ -47,6 +55,24 @@ def run_step(module: Any, batch: Batch) -> torch.Tensor:
     """The loss of training_step; in evaluation mode, that of validation_step where it returns one."""
     module.trainer.training, module.trainer.validating = module.training, not module.training
     return module.trainer.steps.run(module, batch)  # type: ignore[no-any-return]
+
+
+def note_progress(module: Any, num_updates: int, epoch: int) -> None:
+    """Let the module's global_step and current_epoch be those of the run."""
+    module.trainer.follow(num_updates, epoch)
+
+
+def notes_on_hooks(module: Any) -> tuple[str, ...]:
+    """Which hooks the module has that nobody will call."""
+    base, kept = base_of(module, "module()", "LightningModule"), module.trainer.log.wanted is not None
+    names = [*LEFT_OUT_HOOKS, *(() if kept else VALIDATION_HOOKS)]
+    found = ", ".join(name for name in names if overrides(module, name, base))
+    if not found:
+        return ()
+    return (
+        f"Hooks of {type(module).__name__} that a Trainer calls and legroom's loop does not: {found}. What they "
+        "change of a run, such as averaged weights, frozen layers or gradients, is left out",
+    )
 
 
 def _attach(module: Any, base: type, trainer: StandInTrainer) -> None:

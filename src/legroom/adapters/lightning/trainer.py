@@ -56,6 +56,10 @@ class StandInTrainer(types.SimpleNamespace):
         if length.num_steps is not None:
             self.estimated_stepping_batches = length.num_steps
 
+    def follow(self, num_updates: int, epoch: int) -> None:
+        """Answer as a Trainer that is so far; the module's own global_step and current_epoch are read off here."""
+        self.global_step, self.current_epoch = num_updates, epoch
+
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
             f"legroom runs the module without a Trainer, so there is no trainer.{name}. "

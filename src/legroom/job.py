@@ -83,6 +83,8 @@ class Score:
     """Turns the mean into the score, as math.exp does for perplexity."""
     chance: float | None = None
     """The score of a model that learned nothing, where somebody knows it: one that never left it has not trained."""
+    whole: bool = False
+    """Whether each process of a run measures all of the data, because the sums of several cannot be joined."""
 
     def __post_init__(self) -> None:
         if self.goal not in ("max", "min"):
@@ -142,10 +144,10 @@ class Job:
     """(dataset, settings) -> batches, for jobs that lay out their own."""
     step: Callable[[Any, Any, Batch], Any] | None = None
     """(model, optimizer, batch) -> loss, for jobs with their own update (GANs)."""
-    notes: tuple[str, ...] = ()
-    """Sentences that every answer about this job carries, such as that its data is a stand-in."""
     progress: Callable[[Any, int, int], None] | None = None
     """(model, updates, epoch) -> None: told after every update of a run, for losses that depend on how far it is."""
+    notes: tuple[str, ...] = ()
+    """Sentences that every answer about this job carries, such as that its data is a stand-in."""
 
     def __post_init__(self) -> None:
         for name in FUNCTIONS:

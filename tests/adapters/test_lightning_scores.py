@@ -2,6 +2,7 @@
 
 import importlib
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from legroom import Score
 from legroom.adapters.lightning import from_lightning
 from legroom.errors import JobRaised, UsageError
-from legroom.training.evaluation import evaluate
+from legroom.training.evaluation import Validation, evaluate
+from legroom.training.ranks import ONE_RANK, OneRank
 
 pl = importlib.import_module("pytorch_lightning")
 CPU = torch.device("cpu")
@@ -155,3 +157,21 @@ def test_a_reduction_that_cannot_be_followed_is_refused():
     job = from_lightning(odd, train_data=rows, valid_data=rows, score="val_acc", goal="max")
     with pytest.raises(JobRaised, match="reduce_fx='median'"):
         evaluate(job, job.model(), loader(), CPU, "fp32")
+
+
+class SecondOfTwo(OneRank):
+    """A rank that hears of the first what was planted."""
+
+    number, num_ranks = 1, 2
+
+    def first(self, value):
+        return value + 0.25
+
+
+def test_on_several_ranks_each_measures_all_of_the_data_and_takes_the_first_ones_word():
+    job = from_lightning(Number, train_data=rows, valid_data=rows, score="val_acc", goal="max")
+    settings = replace(job.baseline, batch_size=8)
+    alone, shared = (Validation(job, rows(), settings, CPU, ranks) for ranks in (ONE_RANK, SecondOfTwo()))
+    found = [valid.evaluate(job.model(), lambda: None) for valid in (alone, shared)]
+    assert found[1].score == pytest.approx(found[0].score + 0.25)
+    assert found[1].loss == pytest.approx(found[0].loss + 0.25)

@@ -35,25 +35,33 @@ class Validation:
         self, job: Job, dataset: Any, settings: Settings, device: torch.device, ranks: OneRank = ONE_RANK
     ) -> None:
         self.job, self.device, self.precision, self.ranks = job, device, settings.precision, ranks
+        self.sharers = ONE_RANK if job.score is not None and job.score.whole else ranks
+        """Those that share out the data among them."""
         # A job's own layout is judged at its own batch size: perplexity depends on the columns.
         size = job.baseline.batch_size if job.loader else settings.batch_size
         settings = replace(settings, batch_size=size)
         loader = make_loader(
             job,
-            share_stream(job, dataset, settings, ranks, keep_rest=True),
+            share_stream(job, dataset, settings, self.sharers, keep_rest=True),
             settings,
             train=False,
             device=device,
-            sampler=_sampler(job, dataset, size, ranks),
+            sampler=_sampler(job, dataset, size, self.sharers),
             generator=torch.Generator(),
             persistent=False,
         )
-        self.loader = deal_batches(job, loader, ranks)
+        self.loader = deal_batches(job, loader, self.sharers)
 
     def evaluate(self, model: Any, tell: Callable[[], None]) -> Evaluation:
         """Loss and score, None where they are no finite numbers; `tell` is called with each batch."""
-        found = evaluate(self.job, model, _telling(self.loader, tell), self.device, self.precision, self.ranks)
-        return Evaluation(loss=_finite(found.loss), score=_finite(found.score))
+        found = evaluate(self.job, model, _telling(self.loader, tell), self.device, self.precision, self.sharers)
+        return Evaluation(loss=self._agree(found.loss), score=self._agree(found.score))
+
+    def _agree(self, value: float | None) -> float | None:
+        """The value if it is a finite number; where each rank has its own, the first rank's: all decide by it."""
+        if self.sharers is not self.ranks:
+            value = self.ranks.first(math.nan if value is None else value)
+        return value if value is not None and math.isfinite(value) else None
 
 
 def _sampler(job: Job, dataset: Any, batch_size: int, ranks: OneRank) -> RankOrder | None:
@@ -67,10 +75,6 @@ def _telling(batches: Iterable[Batch], tell: Callable[[], None]) -> Iterator[Bat
     for batch in batches:
         tell()
         yield batch
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 @torch.no_grad()

@@ -142,7 +142,7 @@ def logged_score(name: str, goal: Literal["max", "min"] | None) -> Score:
     if goal not in ("max", "min"):
         raise UsageError(f"score={name!r} needs goal='max' or goal='min': whether a higher or a lower one is better")
     reader = _Reader(name)
-    return Score(reader.measure, goal=goal, finish=reader.finish)
+    return Score(reader.measure, goal=goal, finish=reader.finish, whole=True)  # what is logged, each process keeps
 
 
 class _Reader:

@@ -19,7 +19,7 @@ from legroom.training.records import Train
 LEAST_ROUNDS, MOST_ROUNDS = 2, 4
 """Of steps and an evaluation: what an evaluation leaves in the heap may make the next steps take more."""
 LONG_SECONDS = 10.0
-"""A round that ends later than this is the last: batches so slow to make and to train on are few in a run."""
+"""A round that ends later than this is the last, but for one step: batches so slow to train on are few in a run."""
 SETTLED = 1.01
 """A round whose peak is at most this many times that of the rounds before has shown nothing new."""
 SPREAD = 0.03
@@ -68,7 +68,9 @@ class LoopWatch:
         """Whether rounds enough have run and the last showed no peak above those before."""
         num_rounds, rest = divmod(len(self.steps) - 1, self.num_steps)
         is_long = self.clock() - self.ends[0] > LONG_SECONDS
-        if rest or num_rounds < (1 if is_long else LEAST_ROUNDS):
+        if (num_rounds, rest) == (1, 1):  # the step after the first evaluation
+            return is_long
+        if rest or num_rounds < LEAST_ROUNDS:
             return False
         if is_long:
             return True

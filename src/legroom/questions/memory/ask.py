@@ -154,7 +154,7 @@ def _measured(entries: Sequence[Entry]) -> list[ForeseenProbe]:
             typical_seconds(probes, StepPeaks, 0.5),
         ),
         foreseen_probe(
-            "proof: 5 training steps and two evaluation passes in a fresh process",
+            "proof: 5 to 20 training steps and evaluation passes in a fresh process",
             (1, 5),
             typical_seconds(proofs, StepPeaks, START_SECONDS + 2.0),
         ),

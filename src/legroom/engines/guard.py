@@ -8,7 +8,7 @@ SOONEST, LATEST = 0.02, 1.0
 FASTEST_GROWTH = 4 * 2**30
 """Bytes a second that a job can take at most, about: the kernel hands out no more."""
 SCAN_SECONDS = 0.25
-"""Between two searches for processes that joined the tree: each reads all processes of the machine."""
+"""Between two searches for processes that joined the tree: some kernels have all processes read for it."""
 LOOK_EVERY = 4
 """Times the cost of an exact look, until the next one."""
 

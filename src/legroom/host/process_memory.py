@@ -1,5 +1,6 @@
 """Host memory of a process and all it started, each page counted once: what every budget of host memory means."""
 
+import contextlib
 import os
 import re
 from collections.abc import Sequence
@@ -11,8 +12,32 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 SHARED_FOLDER = "/dev/shm/"
 
 
+LISTS_CHILDREN = Path("/proc/thread-self/children").exists()
+"""Whether the kernel tells what a thread has started. Where it does not, every process of the machine is read, which on
+two busy cores keeps the threads of a step waiting for one another."""
+
+
 def tree_of(pid: int) -> list[int]:
     """The process and its descendants, itself first; empty where it has ended."""
+    if not LISTS_CHILDREN:
+        return _tree_by_all(pid)
+    found = [pid] if os.path.exists(f"/proc/{pid}") else []
+    for each in found:  # which grows meanwhile
+        found += _children(each)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """What its threads started; of those that have ended meanwhile, nothing."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    return found
+
+
+def _tree_by_all(pid: int) -> list[int]:
     try:
         return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
     except psutil.Error:

@@ -11,7 +11,7 @@ from legroom.errors import UsageError
 from legroom.files import write_atomically
 from legroom.job import Settings
 from legroom.questions.base import Recommendation, read_target
-from legroom.setting_rules import lacks
+from legroom.setting_rules import is_number, lacks
 from legroom.training.schedule_text import check_schedule
 
 SETTINGS = tuple(item.name for item in fields(Settings))
@@ -59,7 +59,10 @@ INSIDE: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "value": (lambda value: not isinstance(value, dict | list), "one value"),
     "because": (_is_text, "text in quotes"),
     "evidence": (_is_texts, "a list of words"),
-    "range": (lambda value: isinstance(value, list) and len(value) == 2, "a list of two numbers"),
+    "range": (
+        lambda value: isinstance(value, list) and len(value) == 2 and all(map(is_number, value)),
+        "a list of two numbers",
+    ),
 }
 """Keys at the top of the file, and of a setting's table: whether a value will do, and what it must be."""
 

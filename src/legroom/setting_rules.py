@@ -12,6 +12,8 @@ WORKERS_A_CORE = 16
 FEWEST, MOST = 64, 4096
 """Workers that any machine may run, and none: 16 for each of 256 cores. A job, a plan or a record may be of a larger
 machine than the one that reads it."""
+MOST_AHEAD = 1000
+"""Batches that a loader process may prepare ahead: more are a slip of the hand, and fill the memory."""
 
 Rule = tuple[Callable[[Any], bool], str]
 """Whether a value will do, and what it must be, in words."""
@@ -37,23 +39,28 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether it is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_positive(value: Any) -> bool:
-    return _is_number(value) and 0 < value < math.inf
+    return is_number(value) and 0 < value < math.inf
 
 
 RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(("batch_size", "accumulation_steps", "prefetch_factor", "num_epochs", "num_devices"), _whole(1)),
+    **dict.fromkeys(("batch_size", "accumulation_steps", "num_epochs", "num_devices"), _whole(1)),
+    "prefetch_factor": (
+        lambda value: _is_whole(value) and 1 <= value <= MOST_AHEAD,
+        f"a whole number from 1 to {MOST_AHEAD:,}",
+    ),
     "warmup_steps": _whole(0),
     "num_workers": (
         lambda value: _is_whole(value) and 0 <= value <= MOST,
         f"a whole number from 0 to {MOST}",
     ),
     "learning_rate": (_is_positive, "a positive number"),
-    "warmup_start": (lambda value: _is_number(value) and 0 <= value <= 1, "a share of the rate, 0 to 1"),
+    "warmup_start": (lambda value: is_number(value) and 0 <= value <= 1, "a share of the rate, 0 to 1"),
     **dict.fromkeys(
         ("clip_norm", "bucket_cap_mb"),
         (lambda value: value is None or _is_positive(value), "a positive number, or None"),

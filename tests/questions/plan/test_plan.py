@@ -95,6 +95,15 @@ def test_a_value_changed_by_hand_counts(tmp_path):
             "environment is 2; it must be words such as OMP_",
         ),
         (("range = [1, 99]", "range = 1"), "it must be a list of two numbers"),
+        (
+            ("range = [1, 99]", 'range = ["a", 3]'),
+            r"range of \[batch_size\] is \['a', 3\]; it must be a list of two numbers",
+        ),
+        (("range = [1, 99]", "range = [true, 3]"), "it must be a list of two numbers"),
+        (
+            ("[batch_size]", "[prefetch_factor]\nvalue = 100000\n\n[batch_size]"),
+            "prefetch_factor is 100000; .* to 1,000",
+        ),
         (("value = 420", "value = 0.5"), "num_steps is 0.5; it must be a whole number of at least 1"),
         (("score=0.97", "accuracy"), r"line 5: target is 'accuracy'; it must be text such as \"score=0\.97\""),
         (("cost_seconds = 70.0", "cost_seconds = -1"), "line 8: cost_seconds is -1; it must be a number of seconds"),
@@ -231,15 +240,6 @@ def test_what_memory_proved_caps_the_knee(tmp_path):
 def test_memory_is_proved_beside_the_loader_processes_that_the_plan_names(tmp_path):
     machine = machine_of(bytes_per_sample=4e6)
     run = api.Run(out=tmp_path, engine=machine)
-    found = api.memory("digits", device="cpu", memory="700MB", run=run)
-    num_asked = len(sizes_run(machine))
-    answer = ask_plan(tmp_path, machine, memory="700MB")
-    assert len(sizes_run(machine)) == num_asked
-    assert item(answer, "max_batch_size").value == found.max_batch_size
-    ask_plan(tmp_path, machine, memory="600MB")
-    assert len(sizes_run(machine)) > num_asked
-
-
     api.memory("digits", device="cpu", memory="700MB", run=run)  # beside none, as the job has it
     for memory in ("700MB", None):
         answer = ask_plan(tmp_path, machine, memory=memory)
@@ -262,6 +262,15 @@ def test_a_speed_answer_by_another_rule_or_of_named_sizes_is_kept_beside_and_lef
 def test_a_memory_answer_in_the_folder_is_not_proved_again(tmp_path):
     machine = machine_of(bytes_per_sample=4e6, baseline=Settings(num_workers=4))
     run = api.Run(out=tmp_path, engine=machine)
+    found = api.memory("digits", device="cpu", memory="700MB", run=run)
+    num_asked = len(sizes_run(machine))
+    answer = ask_plan(tmp_path, machine, memory="700MB")
+    assert len(sizes_run(machine)) == num_asked
+    assert item(answer, "max_batch_size").value == found.max_batch_size
+    ask_plan(tmp_path, machine, memory="600MB")
+    assert len(sizes_run(machine)) > num_asked
+
+
 @pytest.mark.parametrize("changed", [{"precision": "bf16"}, {"device": "cuda", "memory": "1GiB"}])
 def test_answers_of_another_device_or_precision_are_left_alone(tmp_path, asked, changed):
     machine, _, _ = asked

@@ -6,6 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from legroom.errors import CannotWrite
+from legroom.files import replacing
 
 JOB = f"{Path(__file__).parent / 'jobs' / 'plain.py'}:job"
 LIMITED = (
@@ -36,3 +40,17 @@ def test_a_report_that_finds_no_room_costs_a_note_that_names_it(tmp_path):
     done = train(tmp_path / "o", 100_000)
     assert done.returncode == 0, done.stderr
     assert f"Cannot write {tmp_path / 'o' / 'report.html'}: File too large" in json.loads(done.stdout)["notes"][-1]
+
+
+@pytest.mark.parametrize("write", [lambda file: file.write(b"x"), lambda file: torch.save(torch.zeros(9), file)])
+def test_a_full_disk_is_called_that_and_leaves_what_was_there(tmp_path, write):
+    path = tmp_path / "best.pt"
+    path.write_bytes(b"before")
+    (tmp_path / ".best.pt.part").symlink_to("/dev/full")
+    with (
+        pytest.raises(CannotWrite, match=rf"Cannot write {path}: the disk is full\. Make room there"),
+        replacing(path) as file,
+    ):
+        write(file)
+    assert path.read_bytes() == b"before"
+    assert [each.name for each in tmp_path.iterdir()] == ["best.pt"]

@@ -94,6 +94,24 @@ def test_a_fresh_process_counts_its_slow_steps_as_a_plain_loop_does(monkeypatch,
     assert Subject(4, request, BuiltJob(address_of("digits")), timer).visit() == pytest.approx(seconds)
 
 
+def wide():
+    return legroom.Job(
+        model=lambda: nn.Sequential(nn.Linear(8, 1024), nn.ReLU(), nn.Linear(1024, 2)),
+        train_data=lambda: torch.utils.data.TensorDataset(torch.rand(200, 8), torch.zeros(200, dtype=torch.long)),
+        loss=lambda model, batch: nn.functional.cross_entropy(model(batch[0]), batch[1]),
+        optimizer=lambda model, rate: torch.optim.SGD(model.parameters(), rate),
+    )
+
+
+def test_the_peak_of_a_size_is_its_own_whatever_else_its_process_times():
+    request, built = TimeSteps(device="cpu", batch_sizes=(4096, 64), seconds=0.2, run=1), BuiltJob(address_of(wide))
+    (alone,) = time_steps(replace(request, batch_sizes=(64,)), built).points
+    large, small = time_steps(request, built).points
+    more = large.peak_bytes - alone.peak_bytes
+    assert more > 2 * 4096 * 1024 * 4, "two layers of that width are kept for the backward pass"
+    assert small.peak_bytes < alone.peak_bytes + 0.1 * more
+
+
 def test_a_size_that_does_not_fit_leaves_the_others_as_they_are():
     found = time_steps(TimeSteps(batch_sizes=(8, 128, 32), **SHORT), BuiltJob(address_of(hungry)))
     assert [point.outcome for point in found.points] == ["measured", "out_of_memory", "measured"]

@@ -114,3 +114,23 @@ def test_a_fault_of_ours_is_raised():
 
     with pytest.raises(ZeroDivisionError):
         outcomes(Children(answer), 1)
+
+
+def test_requests_are_shared_out_over_the_places_and_join_only_what_runs_at_theirs():
+    seen, asked = [], []
+
+    class Placed(Children):
+        def start(self, address, environment, *, alone=False):
+            seen.append(environment["CARD"])
+            return super().start(address, environment, alone=alone)
+
+    def may_join(request, running):
+        asked.append(len(running))
+        return len(running) < 2
+
+    engine = Placed(lambda request, listen: request.seed)
+    found = outcomes(engine, 6, together=6, may_join=may_join, places=({"CARD": "a"}, {"CARD": "b"}))
+    assert sorted(each.result for each in found) == list(range(6))
+    assert seen[:4] == ["a", "b", "a", "b"]
+    assert engine.most <= 4
+    assert max(asked) == 2

@@ -9,6 +9,7 @@ from typing import Any
 
 from legroom.clock import Clock, monotonic
 from legroom.engines.base import Child, Engine
+from legroom.environments import Environment
 from legroom.errors import JobHung, LegroomError
 from legroom.job_address import JobAddress
 from legroom.requests import Request
@@ -16,7 +17,7 @@ from legroom.units import format_seconds
 
 Tell = Callable[[Request[Any], str, float], None]
 """Called with a request, what its child is at, and the share of it that is done."""
-Place = Callable[[Request[Any], Sequence[Request[Any]]], bool]
+MayJoin = Callable[[Request[Any], Sequence[Request[Any]]], bool]
 """Whether a request may run beside those."""
 
 
@@ -42,8 +43,10 @@ class Limits:
     together: int = 1
     seconds: float | None = None
     """Of one request, start included. It is ended at the next sign of life after that; a silent one by its engine."""
-    may_join: Place = lambda request, running: True
-    """Asked before a request is started beside others, as memory may not hold both."""
+    may_join: MayJoin = lambda request, running: True
+    """Asked before a request is started beside others at its place, as memory may not hold both."""
+    places: Sequence[Environment] = ({},)
+    """What the environment of children has besides at each place, as the GPU that they see; the emptiest is taken."""
 
 
 def ask_all(
@@ -56,17 +59,17 @@ def ask_all(
     clock: Clock = monotonic,
 ) -> Iterator[Outcome]:
     """Outcomes as they come. Children are started from this thread: the kernel ends them with the one that did."""
-    waiting, running = list(requests), list[Request[Any]]()
+    waiting, running = list(requests), list[tuple[Request[Any], int]]()
     heard: queue.Queue[Any] = queue.Queue()
     cancelled = threading.Event()
     try:
         while waiting or running:
-            while waiting and len(running) < limits.together and _may_start(waiting[0], running, limits):
-                running.append(waiting.pop(0))
-                _start(engine, address, running[-1], heard, cancelled, limits, clock)
+            while waiting and (place := _free_place(waiting[0], running, limits)) is not None:
+                running.append((waiting.pop(0), place))
+                _start(engine, address, *running[-1], heard, cancelled, limits, clock)
             match heard.get():
                 case Outcome() as outcome:
-                    running.remove(outcome.request)
+                    running.remove(next(each for each in running if each[0] == outcome.request))
                     yield outcome
                 case BaseException() as error:
                     raise error
@@ -76,14 +79,20 @@ def ask_all(
         cancelled.set()  # what still runs ends at its next sign of life, or with this process
 
 
-def _may_start(request: Request[Any], running: Sequence[Request[Any]], limits: Limits) -> bool:
-    return not running or limits.may_join(request, running)
+def _free_place(request: Request[Any], running: Sequence[tuple[Request[Any], int]], limits: Limits) -> int | None:
+    """Where the request may run now: of the places that have room for it, the one with the fewest; None for nowhere."""
+    if len(running) >= limits.together:
+        return None
+    beside = [[each for each, at in running if at == place] for place in range(len(limits.places))]
+    free = [place for place, others in enumerate(beside) if not others or limits.may_join(request, others)]
+    return min(free, key=lambda place: len(beside[place]), default=None)
 
 
 def _start(
     engine: Engine,
     address: JobAddress,
     request: Request[Any],
+    place: int,
     heard: "queue.Queue[Any]",
     cancelled: threading.Event,
     limits: Limits,
@@ -110,5 +119,6 @@ def _start(
         except BaseException as error:  # a fault of ours: told where somebody sees it
             heard.put(error)
 
-    child = engine.start(address, request.environment or {}, alone=request.alone)
+    environment = {**(request.environment or {}), **limits.places[place]}
+    child = engine.start(address, environment, alone=request.alone)
     threading.Thread(target=ask, args=(child,), daemon=True).start()

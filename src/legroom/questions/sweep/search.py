@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from legroom.engines.queue import Limits, Outcome, ask_all
+from legroom.environments import Environment
 from legroom.errors import OutOfMemory
 from legroom.questions.sweep.evidence import bytes_needed, read_cells
 from legroom.questions.sweep.records import SweepQuestion
@@ -71,7 +72,10 @@ def _failure(outcome: Outcome) -> Any:
 def _limits(session: Session, question: SweepQuestion) -> Limits:
     gpus, is_cpu = session.host.gpus, question.device == "cpu"
     held = 0 if is_cpu else CONTEXT_BYTES
-    room = HOST_SHARE * session.host.limits.available_bytes if is_cpu else gpus[0].free_bytes if gpus else 0
+    free = min((gpu.free_bytes for gpu in gpus), default=0)
+    room = HOST_SHARE * session.host.limits.available_bytes if is_cpu else free
+    cards: list[Environment] = [{"CUDA_VISIBLE_DEVICES": gpu.uuid} for gpu in gpus]
+    places = cards if len(cards) > 1 and not is_cpu else [{}]
 
     def may_join(request: Request[Any], running: Sequence[Request[Any]]) -> bool:
         cells = read_cells(session.records.entries, question)
@@ -80,4 +84,4 @@ def _limits(session: Session, question: SweepQuestion) -> Limits:
         return all(each is not None for each in needed) and sum(held + (each or 0) for each in needed) <= room
 
     seconds = None if question.max_seconds is None else GRACE * question.max_seconds + GRACE_SECONDS
-    return Limits(together=question.together, seconds=seconds, may_join=may_join)
+    return Limits(together=question.together, seconds=seconds, may_join=may_join, places=places)

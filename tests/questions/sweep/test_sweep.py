@@ -12,7 +12,7 @@ from legroom.errors import JobRaised, OutOfMemory, UsageError
 from legroom.questions.sweep.ranges import read_rates, read_sizes
 from legroom.questions.sweep.view import section
 from legroom.session import advise_again
-from legroom.testing import FakeMachine, FakeRuns, plant_host
+from legroom.testing import FakeMachine, FakeRuns, plant_gpu, plant_host
 from legroom.training.records import Train
 
 SIZES, RATES = (8, 16, 32, 64), (1e-3, 1e-2, 1e-1)
@@ -227,3 +227,33 @@ def test_a_failure_of_the_job_is_a_marked_point(tmp_path):
 
     answer = swept(tmp_path, FakeMachine(runs=Raises(), num_samples=1000))
     assert {point["failure"] for point in answer.points if point["batch_size"] == 8} == {"model said no"}
+
+
+class Placing(FakeMachine):
+    """A machine that notes which card each of its children sees."""
+
+    cards: tuple[str, ...] = ()
+
+    def start(self, address, environment, *, alone=False):
+        self.cards = (*self.cards, environment.get("CUDA_VISIBLE_DEVICES", ""))
+        return super().start(address, environment, alone=alone)
+
+
+@pytest.mark.parametrize(("uuids", "seen"), [(("GPU-a", "GPU-b"), {"GPU-a", "GPU-b"}), (("GPU-a",), {""})])
+def test_trials_at_once_are_shared_out_over_the_cards(tmp_path, uuids, seen):
+    cards = tuple(replace(plant_gpu(), uuid=uuid, index=place) for place, uuid in enumerate(uuids))
+    machine = Placing(runs=Planted(), num_samples=1000)
+    swept(tmp_path, machine, device="cuda", together=2, host=plant_host(gpus=cards))
+    assert set(machine.cards[1:]) == seen
+
+
+def test_sweeps_of_two_devices_lie_in_one_figure_and_nothing_is_drawn_of_what_one_lacks(tmp_path):
+    mine = swept(tmp_path, machine_with())
+    idle = [{**point, "utilisation": 0.0, "memory_bytes": None} for point in mine.points]
+    other = replace(mine, device="cuda", machine="another", points=idle)
+    figures = {figure.name: figure for figure in section(mine, [other]).figures}
+    busy, memory = figures["sweep-utilisation"].series, figures["sweep-memory_bytes"].series
+    assert [series.name for series in busy] == [f"cpu fp32, {mine.machine}", "cuda fp32, another"]
+    assert set(busy[1].y) == {0.0}
+    assert set(memory[1].y) == {None}
+    assert [series.name for series in memory] == [series.name for series in busy]

@@ -66,7 +66,7 @@ def section(answer: SweepAnswer, others: Sequence[SweepAnswer] = ()) -> Section:
         title="What does every batch size give at every rate?",
         summary=_summary(answer),
         facts=list(sweep_rows(answer)),
-        figures=list(_figures(answer)),
+        figures=list(_figures(answer, others)),
         tables=[_table(answer)],
     )
 
@@ -78,15 +78,19 @@ def _summary(answer: SweepAnswer) -> str:
     return f"The best of {len(answer.points)} points, {_words(answer.best)}, came to a {answer.watch} of {value:.4g}."
 
 
-def _figures(answer: SweepAnswer) -> Iterable[Figure]:
-    """Over batch and rate: score and time. Over the batch: utilisation, time and memory. Over the rate: scores."""
+def _figures(answer: SweepAnswer, others: Sequence[SweepAnswer]) -> Iterable[Figure]:
+    """Over batch and rate: score and time. Over the batch: utilisation, time and memory. Over the rate: scores.
+
+    Sweeps of other devices, precisions or machines lie beside this one in what is drawn over the batch alone.
+    """
+    every = [answer, *others]
     yield _heat(answer, answer.watch, answer.watch, "")
     yield _heat(answer, "seconds", "time to the best score", "seconds")
     yield _lines(answer, answer.watch, answer.watch, "")
     yield _lines(answer, "seconds", "time to the best score", "seconds")
     for key, label, unit in (("utilisation", "utilisation", "share"), ("memory_bytes", "memory at most", "bytes")):
-        if any(point[key] is not None for point in answer.points):
-            yield _by_batch(answer, key, label, unit)  # type: ignore[arg-type]
+        if any(point[key] is not None for each in every for point in each.points):
+            yield _by_batch(every, key, label, unit)  # type: ignore[arg-type]
     yield _over_rates(answer)
 
 
@@ -131,13 +135,21 @@ def _lines(answer: SweepAnswer, key: str, label: str, unit: Unit) -> Figure:
     return _over_batches(f"sweep-{key}", f"{label.capitalize()} against batch size", label, unit, series)
 
 
-def _by_batch(answer: SweepAnswer, key: str, label: str, unit: Unit) -> Figure:
-    """The rate hardly moves these: the middle over all rates."""
-    sizes, rates = _axes(answer)
-    known = [[_value(answer, size, rate, key) for rate in rates] for size in sizes]
-    middles = [statistics.median([v for v in row if v is not None]) if any(row) else None for row in known]
-    series = [Series(name=label, x=list(sizes), y=middles)]
+def _by_batch(every: Sequence[SweepAnswer], key: str, label: str, unit: Unit) -> Figure:
+    """A line a sweep. The rate hardly moves these: the middle over all rates."""
+    series = [_middles(each, key, _name(each) if len(every) > 1 else label) for each in every]
     return _over_batches(f"sweep-{key}", f"{label.capitalize()} against batch size", label, unit, series)
+
+
+def _middles(answer: SweepAnswer, key: str, name: str) -> Series:
+    sizes, rates = _axes(answer)
+    known = [[v for rate in rates if (v := _value(answer, size, rate, key)) is not None] for size in sizes]
+    return Series(name=name, x=list(sizes), y=[statistics.median(row) if row else None for row in known])
+
+
+def _name(answer: SweepAnswer) -> str:
+    """What tells a sweep from others on the page."""
+    return f"{answer.device} {answer.settings['precision']}, {answer.machine}"
 
 
 def _over_batches(name: str, title: str, label: str, unit: Unit, series: list[Series]) -> Figure:

@@ -84,6 +84,8 @@ class JobDescription:
     has_score: bool
     goal: Literal["max", "min"] = "max"
     """Whether a higher or a lower score is better."""
+    chance: float | None = None
+    """The score of a model that learned nothing, where the job says so."""
     has_valid: bool = True
     """Whether there is validation data. Descriptions of before did not say."""
     optimizer_name: str = ""

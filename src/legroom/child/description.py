@@ -32,6 +32,7 @@ def describe(request: Describe, built: BuiltJob) -> JobDescription:
         widest_valid_batch=built.valid.widest(),
         has_score=job.score is not None,
         goal=job.score.goal if job.score else "max",
+        chance=job.score.chance if job.score else None,
         has_valid=job.valid_data is not None,
         optimizer_name=type(built.optimizer).__name__ if built.optimizer is not None else "",
         baseline=asdict(job.baseline),

@@ -2,7 +2,7 @@
 
 import random
 
-from legroom.questions.train.advice import leaves_chance
+from legroom.laws.chance import leaves_chance
 
 NUM_SAMPLES, NUM_CLASSES, NUM_LOOKS, NUM_RUNS = 360, 10, 20, 200
 

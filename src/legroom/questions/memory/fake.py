@@ -54,6 +54,9 @@ class FakeMemory:
     """The most samples that the job's own loader gives; None: it has no loader of its own."""
     own_step: bool = False
     has_score: bool = False
+    chance: float | None = None
+    """The score of a model that learned nothing."""
+    num_valid_samples: int | None = None
     has_valid: bool = True
     baseline: Settings = field(default_factory=Settings)
     """The job's own settings."""
@@ -165,7 +168,7 @@ class FakeMemory:
             num_trainable=1000,
             parameter_bytes=4000,
             num_samples=self.num_samples,
-            num_valid_samples=None,
+            num_valid_samples=self.num_valid_samples,
             sample_bytes=(smallest, smallest, largest),
             num_scanned=64,
             uneven=self.typical_share < 1.0,
@@ -173,6 +176,7 @@ class FakeMemory:
             own_loader=self.largest_loader_batch is not None,
             widest_batch=self.largest_loader_batch,
             has_score=self.has_score,
+            chance=self.chance,
             has_valid=self.has_valid,
             baseline=asdict(self.baseline),
             torch_version="planted",

@@ -7,13 +7,19 @@ from typing import Any
 import torch
 
 from legroom.job import Batch
-from legroom.training.data.batch import map_tensors, tensors_of
+from legroom.training.data.batch import map_tensors, move, tensors_of
+from legroom.training.rng import restore_rng, rng_state
+from legroom.training.state import attributes_of
+from legroom.training.step import autocast, loss_and_count
 from legroom.training.trainer import Trainer
 
 EVERY = 8
 """One update in so many is looked at: its batch is passed in two halves, which small models feel."""
 SECOND_MOMENTS = ("exp_avg_sq", "square", "square_avg", "sum")
 """What optimizers that divide by the size of the gradient call its mean square."""
+
+SAME, LEAST_LOSS = 0.003, 1e-3
+"""Share of a loss by which that of its halves may differ, for rounding in bf16; and of what loss at least."""
 
 BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm)
 
@@ -23,7 +29,8 @@ class NoiseMeter:
 
     Passes that are joined into an update are taken as they are; a single batch is passed in two halves, whose joined
     gradient is the same but for rounding. Where halves would not be the same (normalisation by batch, a loader of the
-    job's own, samples that cannot be cut), nothing is looked at.
+    job's own, samples that cannot be cut, a loss that compares samples or counts what it does not say), nothing is
+    looked at.
     """
 
     def __init__(self, trainer: Trainer, *, first_step: int) -> None:
@@ -33,6 +40,7 @@ class NoiseMeter:
         self._small: list[torch.Tensor] = []
         self._big: list[torch.Tensor] = []
         self._passes = self._seen = 0
+        self._known_to_add_up = False
         trainer.regroup = self.regroup
         trainer.update.watch = self._watch
 
@@ -47,10 +55,35 @@ class NoiseMeter:
             self.sizes = (size, size * whole)
             return group
         halves = _halves(group[0], size) if self.splits else None
-        if halves is None:
+        if halves is None or not self._adds_up(group[0], halves):
             return group
         self._passes, self.sizes = 2, (size // 2, size)
         return halves
+
+    def _adds_up(self, batch: Batch, halves: list[Batch]) -> bool:
+        """Whether the loss of the halves is that of the batch: asked once, for another would be what is trained."""
+        if not self._known_to_add_up:
+            whole, joined = (self._mean_loss(each) for each in ([batch], halves))
+            self._known_to_add_up = self.splits = abs(joined - whole) <= SAME * max(abs(whole), LEAST_LOSS)
+        return self._known_to_add_up
+
+    def _mean_loss(self, batches: list[Batch]) -> float:
+        """As an update joins it, without dropout; random numbers and what else it changes are put back."""
+        trainer, parts = self.trainer, list[tuple[float, float]]()
+        kept = [each.copied() for each in attributes_of(trainer.model, (trainer.data,))]
+        rng, modes = rng_state(), [(module, module.training) for module in trainer.model.modules()]
+        trainer.model.eval()
+        with torch.no_grad(), autocast(trainer.device, trainer.settings.precision):
+            for batch in batches:
+                moved = move(batch, trainer.device)
+                mean, count = loss_and_count(trainer.job.loss(trainer.model, moved), moved)  # type: ignore[misc]
+                parts.append((float(mean), float(count)))
+        for module, mode in modes:
+            module.training = mode
+        for each in kept:
+            each.restore()
+        restore_rng(rng)
+        return sum(mean * count for mean, count in parts) / sum(count for _, count in parts)
 
     def take(self) -> tuple[list[float], list[float]]:
         """The squares since the last call, at the small size and at the big one; waits for the device."""

@@ -56,6 +56,8 @@ def find(session: Session, question: RateQuestion, started: float) -> None:
         session.progress(f"rate {rate:g}", 0.2 + 0.1 * place)
         session.ask(rate_request(question, rate))
     best = min(tried(session.records, question), key=lambda each: each.value)
+    if not math.isfinite(best.value):
+        return  # of a rate that gave no number, no multiple is better
     for times in range(2, MOST_MULTIPLES + 1):
         if session.clock() - started > question.budget_seconds:
             break

@@ -4,7 +4,7 @@
 
 For each job and seed:
   own         the job's own settings, evaluated every 8 updates, until the target
-  hindsight   `linear` and `stable:cooldown=0.1` of fixed lengths at the same rate, a factor 1.2 apart,
+  hindsight   `linear`, `cosine` and `stable:cooldown=0.1` of fixed lengths at the same rate, a factor 1.2 apart,
               evaluated every 2 % of their length: the fewest updates of all after which an evaluation met the target
   until       the run of --until-target; its own updates, and with those of cooldowns that missed
 
@@ -29,7 +29,7 @@ from legroom.training.loop import Run
 from legroom.training.records import Train
 from legroom.workloads import digits, mnist_lstm
 
-SCHEDULES = ("linear", COOLING)
+SCHEDULES = ("linear", "cosine", COOLING)
 STEP = 1.2
 SEEDS = (0, 1, 2)
 

@@ -1,6 +1,6 @@
 """`legroom rate` on learners whose best rate and critical batch size are planted.
 
-    python benchmarks/rate_planted.py [--cases 100] [--first 0] [--law kept|broken] [--quiet]
+    python benchmarks/rate_planted.py [--cases 100] [--first 0] [--law kept|broken] [--rows FILE] [--quiet]
 
 Every case draws S_min, B_crit, the best rate, noise, the rate at which the learner diverges, a batch size within 8
 times of B_crit and the job's own rate within a factor 10 of the best. A case is found where the rate is within a factor
@@ -9,10 +9,12 @@ the batch, whatever it is: no critical batch size is right, and what counts is t
 """
 
 import argparse
+import json
 import math
 import random
+import statistics
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from legroom import api
@@ -28,6 +30,10 @@ class Row:
     seed: int
     rate_ratio: float
     """The rate found, over the one planted."""
+    is_plausible: bool
+    """Whether the planted rate lies in the range told."""
+    rate_width: float
+    """High over low of that range."""
     batch_ratio: float | None
     """The critical batch size found, over the one planted; None where no number was told."""
     noise_ratio: float | None
@@ -70,6 +76,8 @@ def ask(seed: int, out: Path, kind: type[FakeLearner] = FakeLearner) -> Row:
     return Row(
         seed=seed,
         rate_ratio=answer.learning_rate / learner.best_rate_at(size),
+        is_plausible=answer.range[0] <= learner.best_rate_at(size) <= answer.range[1],
+        rate_width=answer.range[1] / answer.range[0],
         batch_ratio=None if told is None else told / learner.b_crit,
         noise_ratio=None if guess is None else guess / learner.b_crit,
         inside=low <= learner.b_crit <= high,
@@ -86,11 +94,14 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="seed of the first case")
     parser.add_argument("--law", choices=("kept", "broken"), default="kept")
+    parser.add_argument("--rows", type=Path, default=None, help="a file for every row")
     parser.add_argument("--quiet", action="store_true", help="print misses alone")
     words = parser.parse_args()
     kind = FakeLearner if words.law == "kept" else LawlessLearner
     with tempfile.TemporaryDirectory() as folder:
         rows = [ask(seed, Path(folder) / str(seed), kind) for seed in range(words.first, words.first + words.cases)]
+    if words.rows is not None:
+        words.rows.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
     for row in rows:
         good = abs(math.log(row.rate_ratio)) <= math.log(1.5) and row.inside
         if not (words.quiet and good):
@@ -99,6 +110,8 @@ def main() -> None:
     told = [row for row in rows if row.batch_ratio is not None]
     guesses = [row.noise_ratio for row in rows if row.noise_ratio is not None]
     print(f"rate within a factor 1.5: {rates} of {len(rows)}")
+    print(f"rate within its range:    {sum(row.is_plausible for row in rows)} of {len(rows)}; "
+          f"range {statistics.median(row.rate_width for row in rows):.1f} wide in the middle")  # fmt: skip
     print(f"B_crit within its range:  {sum(row.inside for row in rows)} of {len(rows)}; a number told in {len(told)}")
     print(f"told B_crit within a factor 1.5: {sum(abs(math.log(r.batch_ratio or 1)) < math.log(1.5) for r in told)}")
     print(f"range at most 4 wide: {sum(row.width <= 4.001 for row in rows)} of {len(rows)}")

@@ -12,16 +12,17 @@ from legroom.laws.rate_scaling import Recipe, scale
 from legroom.questions.rate.ask import foresee
 from legroom.questions.rate.fake import FakeLearner, FakeLearning
 from legroom.questions.rate.ramps import read_ramp
-from legroom.questions.rate.records import RateRamp, RunTrial
+from legroom.questions.rate.records import BranchBatch, GrowTrunk, RampRate, RateRamp, RunTrial
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, plant_host
 
 LEARNER = FakeLearner(s_min=120, b_crit=100, best_rate=0.1, noise=0.01, diverges_above=1.0, rate_exponent=1.0)
 
 
-def ask(out, learner=LEARNER, *, size=64, own=0.02, num_epochs=8, **words):
+def ask(out, learner=LEARNER, *, size=64, own=0.02, num_epochs=8, asked=None, **words):
     baseline = Settings(batch_size=size, learning_rate=own, num_epochs=num_epochs)
     machine = FakeMachine(FakeLearning(learner), baseline=baseline)
+    machine.asked = machine.asked if asked is None else asked
     run = api.Run(out=out, engine=machine, host=plant_host(), clock=machine.clock)
     return api.rate("digits", device="cpu", run=run, **{"target": "loss=0.12", "budget": 1e6, **words}), machine
 
@@ -71,11 +72,27 @@ def test_greedy_without_a_size_takes_the_first_above_90_percent_of_the_best_util
 
 @pytest.mark.parametrize("rule", ["linear", "sqrt", "legw"])
 def test_a_rule_carries_rate_and_warmup_as_its_law_says(tmp_path, rule):
-    answer, machine = ask(tmp_path, method="transfer", batch_size=512, rule=rule, own=0.05)
+    answer, _ = ask(tmp_path, method="transfer", batch_size=512, rule=rule, own=0.05)
     carried = scale(rule, Recipe(batch_size=64, learning_rate=0.05, warmup_epochs=1.0), 512)
     assert answer.learning_rate == pytest.approx(carried.learning_rate)
-    assert not [r for r in machine.asked if r.kind == "grow_trunk" and r.settings["batch_size"] == 512 and r.to_step]
     assert set(answer.sensitivity) == {"half", "twice"}
+
+
+def samples_trained_at(request):
+    """Samples of the updates that a request makes, besides those of the trunk that it leaves."""
+    if isinstance(request, BranchBatch):
+        return request.update_size
+    makes_updates = isinstance(request, RampRate | RunTrial) or (isinstance(request, GrowTrunk) and request.to_step)
+    return request.settings["batch_size"] if makes_updates else 0
+
+
+@pytest.mark.parametrize("size", [16, 256, 1024])
+@pytest.mark.parametrize("target", ["loss=0.12", "same"])
+def test_a_rate_is_carried_to_another_batch_size_without_an_update_there(tmp_path, size, target):
+    answer, machine = ask(tmp_path, method="transfer", batch_size=size, own=LEARNER.best_rate_at(64), target=target)
+    assert size not in {samples_trained_at(request) for request in machine.asked}
+    assert abs(math.log(answer.learning_rate / LEARNER.best_rate_at(size))) < math.log(1.6)
+    assert answer.baseline_steps == round(8 * (10_000 // 64) * 64 / size)
 
 
 def test_the_measured_rule_levels_off_beyond_the_critical_batch(tmp_path):
@@ -121,3 +138,10 @@ def test_a_dry_run_lists_what_each_method_runs(tmp_path, method):
     foreseen = foresee("digits", method=method, budget=60.0, run=api.Run(out=tmp_path, host=plant_host()))
     assert foreseen.probes[0].what == "read the job in a child process"
     assert sum(probe.seconds[1] for probe in foreseen.probes) < 150
+
+
+def test_where_no_decade_gives_a_number_greedy_tries_no_multiples(tmp_path):
+    learner, asked = replace(LEARNER, diverges_above=1e-30), []
+    with pytest.raises(NothingMeasured, match=r"No run gave a loss that is a number, at rates from 1e-05 to 0\.1"):
+        ask(tmp_path, learner, method="greedy", batch_size=64, asked=asked)
+    assert sum(isinstance(request, RunTrial) for request in asked) == 5

@@ -37,13 +37,15 @@ def ask(
     kill_at=None,
     asked=None,
     times_on_all_data=1.0,
+    most_samples=None,
+    warmup_steps=0,
     **more,
 ):
     """The answer of a planted job, and the machine it was asked of."""
     num_epochs = own_epochs or max(1, round(3 * learner.updates_needed(size) * size / 10_000))
     passes = {"batch_size": size // accumulation_steps, "accumulation_steps": accumulation_steps}
-    baseline = Settings(**passes, learning_rate=own, num_epochs=num_epochs)
-    learning = FakeLearning(learner, score=score, times_on_all_data=times_on_all_data)
+    baseline = Settings(**passes, learning_rate=own, num_epochs=num_epochs, warmup_steps=warmup_steps)
+    learning = FakeLearning(learner, score=score, times_on_all_data=times_on_all_data, most_samples=most_samples)
     has = {"has_score": True} if score is not None else {}
     machine = FakeMachine(learning, baseline=baseline, **has)
     if kill_at is not None:
@@ -65,6 +67,7 @@ def test_in_nine_of_ten_cases_rate_and_critical_batch_are_found(tmp_path):
     """As benchmarks/rate_planted.py counts them, over the first twenty of its hundred cases."""
     rows = [planted.ask(seed, tmp_path / str(seed)) for seed in range(20)]
     assert sum(abs(math.log(row.rate_ratio)) <= math.log(1.5) for row in rows) >= 18
+    assert sum(row.is_plausible for row in rows) >= 18
     assert sum(row.inside for row in rows) >= 17
     assert sum(row.width <= 4.001 for row in rows) >= 18
     assert all(abs(math.log(row.noise_ratio)) < math.log(2) for row in rows)
@@ -276,7 +279,7 @@ def test_a_target_that_the_answer_does_not_reach_on_all_of_the_data_is_told(tmp_
 
 
 def test_an_answer_that_nobody_tried_on_all_of_the_data_says_so(tmp_path):
-    short, machine = ask(LEARNER, 64, 0.02, tmp_path / "short", fraction=0.1, budget=5.0, own_epochs=2000)
+    short, machine = ask(LEARNER, 64, 0.02, tmp_path / "short", fraction=0.1, budget=8.0, warmup_steps=200)
     assert {request.fraction for request in machine.asked if request.kind == "grow_trunk"} == {0.1}
     greedy, _ = ask(LEARNER, 64, 0.02, tmp_path / "greedy", fraction=0.1, method="greedy")
     assert "updates on all of the data: the budget did not last" in short.not_measured[-1]
@@ -340,3 +343,45 @@ def test_a_run_that_hardly_began_gives_what_it_had_reached_as_target(tmp_path):
     answer, _ = ask(LEARNER, 64, 0.1, tmp_path, target="same", budget=8.0, own_epochs=100)
     assert answer.target["from"] == "begun"
     assert any("had reached when a quarter of the budget was over" in note for note in answer.notes)
+
+
+def test_branches_that_memory_does_not_hold_are_left_out_and_smaller_ones_tell_the_critical_batch(tmp_path):
+    answer, machine = ask(LEARNER, 64, 0.02, tmp_path, most_samples=128)
+    assert answer.reached
+    assert any("Branches of 256 samples an update could not be trained" in note for note in answer.notes)
+    low, high = answer.critical_range
+    assert low <= LEARNER.b_crit <= high
+    assert sum(isinstance(request, BranchBatch) and request.batch_size == 256 for request in machine.asked) == 1
+    again, second = ask(LEARNER, 64, 0.02, tmp_path, most_samples=128, resume=True)
+    assert second.asked == []
+    assert again.critical_batch_size == answer.critical_batch_size
+    assert advise_again(tmp_path, "rate").learning_rate == answer.learning_rate
+
+
+def test_a_long_warmup_leaves_the_first_look_within_the_budget(tmp_path):
+    answer, machine = ask(LEARNER, 64, 0.02, tmp_path / "one", warmup_steps=400, budget=10.0)
+    assert machine.clock() < 15.0
+    assert len({curve["learning_rate"] for curve in answer.curves}) == 1
+    with pytest.raises(NothingMeasured, match=r"did not last for a single trial: one takes 60 s\. Raise --budget"):
+        ask(LEARNER, 64, 0.02, tmp_path / "none", warmup_steps=4_000, budget=10.0)
+
+
+def test_a_warmup_that_the_job_does_not_ask_for_is_as_long_as_the_budget_affords(tmp_path):
+    answer, machine = ask(LEARNER, 64, 0.02, tmp_path, own_epochs=2_000, budget=10.0)
+    assert 10 < answer.warmup_steps < 0.005 * answer.baseline_steps
+    assert machine.clock() < 15.0
+    assert len({curve["learning_rate"] for curve in answer.curves}) >= 3
+
+
+def test_at_another_batch_size_the_jobs_own_warmup_is_over_as_many_samples(tmp_path):
+    answer, _ = ask(LEARNER, 64, 0.02, tmp_path, warmup_steps=120, batch_size=256)
+    assert answer.warmup_steps == 30
+
+
+def test_what_the_search_cost_counts_the_runs_by_the_jobs_own_settings(tmp_path):
+    answer, machine = ask(LEARNER, 64, 0.02, tmp_path / "same", target="same")
+    target = f"loss={answer.target['value']!r}"
+    given, _ = ask(LEARNER, 64, 0.02, tmp_path / "given", target=target)
+    num_own = sum(isinstance(request, RunTrial) for request in machine.asked)
+    assert answer.num_samples == given.num_samples + num_own * answer.baseline_steps * 64
+    assert answer.num_trials == given.num_trials + num_own

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from legroom.errors import NothingMeasured
+from legroom.errors import JobError, NothingMeasured
 from legroom.logbook import Entry
 from legroom.questions.base import START_SECONDS
 from legroom.questions.plan.asking import LONG, SHARES, Search
@@ -156,7 +156,7 @@ def _ask_rate(search: Search, name: str, size: int, target: str, budget: float) 
         return False
     try:
         found = search.ask(name, rate, batch_size=size, target=target, budget=budget, own_seconds=own_seconds(search))
-    except NothingMeasured as error:
+    except (JobError, NothingMeasured) as error:
         search.miss(f"No rate was found at batches of {size:,}: {str(error).rstrip('.')}")
         return False
     search.learn(rates=[*search.question.rates, found])

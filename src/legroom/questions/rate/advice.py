@@ -9,16 +9,18 @@ from legroom.errors import NothingMeasured
 from legroom.logbook import Records
 from legroom.questions.rate import greedy, range_test, transfer
 from legroom.questions.rate.answer import RateAnswer
+from legroom.questions.rate.chance import refuse_chance
 from legroom.questions.rate.critical import better_power, critical_batch, guess_by_noise
 from legroom.questions.rate.curves import fit_curves, steps_by_decay
 from legroom.questions.rate.evidence import Evidence, Trunk, gather, steps_by_seed
-from legroom.questions.rate.growing import warmup_steps
-from legroom.questions.rate.records import RateQuestion
-from legroom.questions.rate.search import winner
+from legroom.questions.rate.growing import COOLDOWN, warmup_steps
+from legroom.questions.rate.records import RateQuestion, RunTrial, Trial
+from legroom.questions.rate.search import lengths, winner
 from legroom.questions.rate.target import least_value
 from legroom.questions.rate.telling import cooled, curve_of, finite, recommend, tell
 from legroom.questions.rate.whole_data import with_whole_data
 from legroom.questions.rate.width import plausible_rates, sensitivity
+from legroom.requests import JobDescription
 
 ENOUGH_POINTS = 6
 """Of a curve, to say of it that it levels off."""
@@ -47,17 +49,18 @@ def _by_trunks(records: Records, question: RateQuestion) -> RateAnswer:
     first = evidence.of_seed(question.seed)
     best = winner(first, question, evidence.trunks)
     if best is None or best.last is None:
-        raise NothingMeasured(_all_diverged(evidence))
-    _refuse_nothing(evidence, question)
+        raise NothingMeasured(_all_diverged(evidence, (1 + COOLDOWN) * lengths(question)[0]))
+    _refuse_nothing(evidence, question, records.description())
     steps = steps_by_seed(evidence.trunks, best, question.wanted)
     middle = statistics.median(steps)
     num_steps = round(middle) if math.isfinite(middle) else best.last.num_steps
     cooldown = cooled(num_steps)
     warmup = min(warmup_steps(question), num_steps - cooldown["cooldown_steps"])
+    own = own_runs(records, question)
     answer = tell(
         records,
         question,
-        recommend(best.learning_rate, plausible_rates(first, best), _because(middle, question), "grown"),
+        recommend(best.learning_rate, plausible_rates(first, best, steps), _because(middle, question), "grown"),
         notes=_notes(question, best, steps, evidence),
         warmup_steps=warmup,
         **cooldown,
@@ -66,8 +69,8 @@ def _by_trunks(records: Records, question: RateQuestion) -> RateAnswer:
         reached=math.isfinite(middle),
         best_value=question.signed(min(trunk.best for trunk in first)),
         sensitivity=sensitivity(first, best),
-        num_trials=len(evidence.trunks),
-        num_samples=evidence.num_samples,
+        num_trials=len(evidence.trunks) + len(own),
+        num_samples=evidence.num_samples + sum(run.num_samples for run in own),
         baseline_seconds=question.baseline_seconds,
         step_seconds=evidence.update_seconds,
         extrapolated_steps=None if math.isfinite(middle) else extrapolate(best, question),
@@ -75,6 +78,18 @@ def _by_trunks(records: Records, question: RateQuestion) -> RateAnswer:
         settings={"schedule": cooldown["schedule"], "warmup_steps": warmup},
     )
     return _with_critical(answer, evidence, best)
+
+
+def own_runs(records: Records, question: RateQuestion) -> list[Trial]:
+    """Runs by the job's own settings that the target was taken from."""
+    own = {**records.description().baseline, "seed": None}
+    return [
+        entry.result
+        for entry in records.entries
+        if isinstance(entry.request, RunTrial)
+        and question.target_from != "given"
+        and {**entry.request.settings, "seed": None} == own
+    ]
 
 
 def _with_critical(answer: RateAnswer, evidence: Evidence, best: Trunk) -> RateAnswer:
@@ -110,7 +125,7 @@ def extrapolate(best: Trunk, question: RateQuestion) -> tuple[float, float | Non
     return (ahead[0], finite(ahead[-1])) if ahead and math.isfinite(ahead[0]) else None
 
 
-def _refuse_nothing(evidence: Evidence, question: RateQuestion) -> None:
+def _refuse_nothing(evidence: Evidence, question: RateQuestion, description: JobDescription) -> None:
     """Refuse a score that is no number, and a loss that never moved: no rate can be told from them."""
     points = [point for trunk in evidence.trunks for point in trunk.points]
     if not any(math.isfinite(point.value) for point in points):
@@ -118,15 +133,7 @@ def _refuse_nothing(evidence: Evidence, question: RateQuestion) -> None:
             f"The {question.target_name} was no number in all {len(points)} evaluations. "
             "Mend it, or judge by the loss, as in --target loss=0.1"
         )
-    if not evidence.left_chance:
-        rates = [trunk.learning_rate for trunk in evidence.trunks]
-        first = evidence.start.loss if evidence.start is not None else None
-        raise NothingMeasured(
-            f"The loss did not leave chance: {first:.4g} on validation data before the first update, "
-            f"{min(point.loss for point in points):.4g} at best after up to {max(p.num_steps for p in points):,} "
-            f"updates at rates from {min(rates):.3g} to {max(rates):.3g}. Are labels shuffled, or weights frozen? "
-            "If not, raise --budget"
-        )
+    refuse_chance(evidence, description)
 
 
 def _notes(question: RateQuestion, best: Trunk, steps: Sequence[float], evidence: Evidence) -> list[str]:
@@ -152,6 +159,10 @@ def _notes(question: RateQuestion, best: Trunk, steps: Sequence[float], evidence
         )
     if len(steps) < question.num_seeds:
         notes.append(f"The budget lasted for {len(steps)} of {question.num_seeds} seeds")
+    if evidence.failed:
+        request, why = evidence.failed[0]
+        what = f"Branches of {request.update_size:,} samples an update"
+        notes.append(f"{what} could not be trained and are left out: {why}")
     return notes
 
 
@@ -186,10 +197,11 @@ def _because(middle: float, question: RateQuestion) -> str:
     return f"it reaches {target} in {middle:,.0f} updates, in the middle of the seeds"
 
 
-def _all_diverged(evidence: Evidence) -> str:
+def _all_diverged(evidence: Evidence, first_look: float) -> str:
     rates = [trunk.learning_rate for trunk in evidence.trunks]
     if not rates:
-        return "The budget did not last for a single trial. Raise --budget"
+        needs = first_look * evidence.step_seconds
+        return f"The budget did not last for a single trial: one takes {needs:,.0f} s. Raise --budget"
     span = f"from {min(rates):.3g} to {max(rates):.3g}"
     ramped = [ramp.rates[-2] for ramp in evidence.ramps if len(ramp.rates) > 1]
     stood = f"; a ramp of single updates stood rates up to {min(ramped):.3g}" if ramped else ""

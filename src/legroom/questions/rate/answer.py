@@ -17,7 +17,7 @@ class RateAnswer(Answer):
     batch_size: int
     learning_rate: float
     range: tuple[float, float]
-    """Rates that need hardly more updates, by the seeds and the parabola through the rates tried."""
+    """Rates that need hardly more updates, by the parabola through the rates tried and by how far seeds differ."""
     warmup_steps: int
     cooldown_steps: int
     schedule: str
@@ -40,8 +40,9 @@ class RateAnswer(Answer):
     """`branches` where they tell the rule; `optimizer` where it is the usual one for its kind."""
     critical_batch_size: float | None = None
     critical_range: tuple[float, float] | None = None
+    """As far as branches differ, and never told narrower than by a factor 2 to each side."""
     critical_from: str | None = None
-    """`branches`, or `noise` of the gradients where no branch tells."""
+    """`branches`; None where they tell no number."""
     noise_scale: float | None = None
     """The free first guess of the critical batch size, from gradients of the trunks themselves."""
     noise_range: tuple[float, float | None] | None = None
@@ -49,7 +50,7 @@ class RateAnswer(Answer):
     """`least_steps` and `critical_batch_size` where branches tell them."""
     num_trials: int
     num_samples: int
-    """Samples that the search trained on."""
+    """Samples that the search trained on, runs by the job's own settings included."""
     baseline_steps: int
     """Updates of a run by the job's own settings."""
     baseline_seconds: float | None = None

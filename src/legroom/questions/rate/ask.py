@@ -78,7 +78,7 @@ def rate(
     with open_session("rate", address, run) as session:
         started, description = session.clock(), session.describe(run.seed)
         name = aim[0] if aim else "score" if description.has_score else "loss"
-        given = {**_passes(description, batch_size), **({"precision": precision} if precision else {})}
+        given = {**_at_size(description, batch_size), **({"precision": precision} if precision else {})}
         settings = asdict(Settings(**{**description.baseline, "seed": run.seed, **given}))
         question = RateQuestion(
             device=place,
@@ -179,21 +179,25 @@ def kind_of(optimizer_name: str) -> Literal["sgd", "adam"]:
     return "adam" if any(word in optimizer_name.lower() for word in ADAPTIVE) else "sgd"
 
 
-def _passes(description: JobDescription, size: int | None) -> dict[str, Any]:
-    """Batch size and passes of an update of that many samples; a job that accumulates keeps its passes small."""
+def _at_size(description: JobDescription, size: int | None) -> dict[str, Any]:
+    """Batch size and passes of an update of that many samples, and a warm-up over as many samples as the job's own.
+
+    A job that accumulates keeps its passes small.
+    """
     if size is None:
         return {}
-    own, accumulates = int(description.baseline["batch_size"]), int(description.baseline["accumulation_steps"]) > 1
-    batch_size, passes = passes_of(size, own, whole=not accumulates)
-    return {"batch_size": batch_size, "accumulation_steps": passes}
+    own = description.baseline
+    batch_size, passes = passes_of(size, int(own["batch_size"]), whole=int(own["accumulation_steps"]) == 1)
+    warmup = round(int(own["warmup_steps"]) * update_size(own) / size)
+    return {"batch_size": batch_size, "accumulation_steps": passes, "warmup_steps": warmup}
 
 
 def _known(
     description: JobDescription, settings: dict[str, Any], from_batch: int | None, from_rate: float | None
 ) -> dict[str, Any]:
     """Settings whose rate is good: those named, else the job's own batch and rate."""
-    passes = _passes(description, from_batch or update_size(description.baseline))
-    return {**settings, **passes, "learning_rate": from_rate or settings["learning_rate"]}
+    there = _at_size(description, from_batch or update_size(description.baseline))
+    return {**settings, **there, "learning_rate": from_rate or settings["learning_rate"]}
 
 
 def _sizes(question: RateQuestion, description: JobDescription) -> tuple[int, ...]:

@@ -42,6 +42,7 @@ BLOWN_UP = 10.0
 FIRST_LOSSES = 5
 MOST_HELD = 6
 """Trunks held at a time; others are grown anew."""
+TOO_MUCH = (torch.OutOfMemoryError, MemoryError)
 
 
 @dataclass
@@ -76,27 +77,50 @@ def ramp_rate(request: RampRate, built: BuiltJob) -> RateRamp:
 
 def grow_trunk(request: GrowTrunk, built: BuiltJob) -> Grown:
     """The trunk grown to that update, and a copy of it cooled down and evaluated."""
-    return _leave(
-        request,
-        built,
-        request.to_step,
-        num_steps=request.cooldown_steps,
-        schedule=cooling(0, request.cooldown_steps, request.shape),
-    )
+    num_steps, cool = request.cooldown_steps, cooling(0, request.cooldown_steps, request.shape)
+
+    def leave() -> Grown:
+        return _leave(request, built, request.to_step, num_steps=num_steps, schedule=cool)
+
+    return _with_room(request, built, leave)
 
 
 def branch_batch(request: BranchBatch, built: BuiltJob) -> Grown:
     """A copy of the trunk that goes on with another batch size and rate."""
     own = float(request.settings["learning_rate"])
     cool = cooling(request.num_steps - request.cooldown_steps, request.cooldown_steps, request.shape)
-    return _leave(
-        request,
-        built,
-        request.from_step,
-        num_steps=request.num_steps,
-        schedule=lambda step: request.learning_rate / own * cool(step),
-        passes=(request.batch_size, request.accumulation_steps),
-    )
+
+    def leave() -> Grown:
+        return _leave(
+            request,
+            built,
+            request.from_step,
+            num_steps=request.num_steps,
+            schedule=lambda step: request.learning_rate / own * cool(step),
+            passes=(request.batch_size, request.accumulation_steps),
+        )
+
+    return _with_room(request, built, leave)
+
+
+def _with_room(request: GrowTrunk | BranchBatch, built: BuiltJob, leave: Callable[[], Grown]) -> Grown:
+    """The answer; where memory runs out beside other trunks, they are let go, fewer are held, and it is tried again.
+
+    Not within the `except`: its traceback would hold what has to go.
+    """
+    trunks: dict[str, HeldTrunk] = built.kept.setdefault("trunks", {})
+    try:
+        return leave()
+    except TOO_MUCH:
+        num_others = len(trunks) - (_name(request) in trunks)
+        if num_others == 0:
+            raise
+    built.kept["most_trunks"] = num_others
+    for held in trunks.values():
+        held.trunk.close()
+    trunks.clear()
+    built.forget_model()
+    return leave()
 
 
 def run_trial(request: RunTrial, built: BuiltJob) -> Trial:
@@ -234,12 +258,12 @@ def _held(request: LearnRequest[Any], built: BuiltJob, to_step: int) -> HeldTrun
     if held is None or held.step > to_step:
         if held is not None:
             held.trunk.close()
+        while len(trunks) >= built.kept.get("most_trunks", MOST_HELD):
+            trunks.pop(next(iter(trunks))).trunk.close()
         trunk = _new_trunk(request, built)
         warm = int(request.settings["warmup_steps"])
         held = HeldTrunk(trunk, NoiseMeter(trunk.trainer, first_step=warm))
     trunks[name] = held  # the last in the dictionary is the last used
-    while len(trunks) > MOST_HELD:
-        trunks.pop(next(iter(trunks))).trunk.close()
     return held
 
 

@@ -18,8 +18,6 @@ from legroom.questions.rate.records import (
 )
 
 Judge = Literal["value", "loss"]
-MOVED = 0.02
-"""Share by which the validation loss must fall from its start: less is what no learning gives too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +33,7 @@ class Point:
     """What is judged, so that less is better: the loss, or the score with its sign by the goal."""
     loss: float = math.inf
     """On the validation data."""
+    score: float | None = None
 
     def judged(self, judge: Judge) -> float:
         """What the target is about, or the loss."""
@@ -86,7 +85,7 @@ class Branch:
     @property
     def size(self) -> int:
         """Samples of its updates."""
-        return self.request.batch_size * self.request.accumulation_steps
+        return self.request.update_size
 
     @property
     def loss(self) -> float:
@@ -101,6 +100,8 @@ class Evidence:
     ramps: Sequence[RateRamp]
     trunks: Sequence[Trunk]
     branches: Sequence[Branch]
+    failed: Sequence[tuple[BranchBatch, str]]
+    """Branches that could not be trained, and why."""
     start: Grown | None
     """The model before any update."""
     num_samples: int
@@ -115,18 +116,11 @@ class Evidence:
         found = [trunk for trunk in self.trunks if trunk.seed == seed and trunk.points]
         return sorted(found, key=lambda trunk: trunk.learning_rate)
 
-    @property
-    def left_chance(self) -> bool:
-        """Whether some run's loss fell clearly below that of the model before any update; true where nobody looked."""
-        first = None if self.start is None else self.start.loss
-        losses = [point.loss for trunk in self.trunks for point in trunk.points if math.isfinite(point.loss)]
-        return first is None or not losses or min(losses) < first - MOVED * abs(first)
-
 
 def gather(entries: Iterable[Entry], question: RateQuestion) -> Evidence:
     """The evidence among the entries; what was asked of other batch sizes or precisions is none."""
     trunks: dict[tuple[float, int], Trunk] = {}
-    ramps, branches, grown, start, paid = [], [], [], None, 0
+    ramps, branches, failed, grown, start, paid = [], [], [], [], None, 0
     for entry in entries:
         request, result = entry.request, entry.result
         if not isinstance(request, RampRate | GrowTrunk | BranchBatch) or not question.covers(request):
@@ -139,6 +133,8 @@ def gather(entries: Iterable[Entry], question: RateQuestion) -> Evidence:
             add_trunk(trunks, request, result, question)
             paid += result.paid_samples
             grown.append(result)
+        elif isinstance(request, BranchBatch) and result.failure is not None:
+            failed.append((request, result.failure))
         elif isinstance(request, BranchBatch):
             branches.append(Branch(request=request, result=result, value=value_of(result, question)))
             paid += result.paid_samples
@@ -147,6 +143,7 @@ def gather(entries: Iterable[Entry], question: RateQuestion) -> Evidence:
         ramps=ramps,
         trunks=[trunk for trunk in trunks.values() if trunk.points or trunk.diverged_at],
         branches=branches,
+        failed=failed,
         start=start,
         num_samples=paid,
         step_seconds=seconds / steps if steps else _ramp_seconds(ramps),
@@ -205,6 +202,7 @@ def add_trunk(
             num_samples=result.num_samples,
             value=value_of(result, question),
             loss=math.inf if result.loss is None else result.loss,
+            score=result.score,
         )
         trunk.points = sorted([*trunk.points, point], key=lambda each: each.num_steps)
     if result.noise_sizes is not None and result.small_squares:

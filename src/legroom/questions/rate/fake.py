@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from legroom.errors import OutOfMemory
 from legroom.questions.rate.records import (
     BranchBatch,
     Grown,
@@ -174,12 +175,15 @@ class FakeLearning:
         score: Callable[[float], float] | None = None,
         times_on_all_data: float = 1.0,
         data_wait_share: float | None = None,
+        most_samples: int | None = None,
     ) -> None:
         self.learner = learner or FakeLearner(s_min=100, b_crit=64, best_rate=0.1)
         self.times_on_all_data = times_on_all_data
         """Updates on all of the data, as a multiple of those on a part of it."""
         self.data_wait_share = data_wait_share
         """Of runs by whole settings: of their training time, that they wait for batches."""
+        self.most_samples = most_samples
+        """Of a pass that memory holds; None: any."""
         self.score = score or (lambda loss: 1 / (1 + loss))
         self._trunks: dict[tuple[Any, ...], dict[int, FakeLearner]] = {}
         """States of each trunk by the update they were left at."""
@@ -187,6 +191,8 @@ class FakeLearning:
     def answer(self, request: Any) -> tuple[Any, float]:
         """What a child would report, and the seconds that would take."""
         before = request.settings["batch_size"]
+        if self.most_samples is not None and getattr(request, "batch_size", before) > self.most_samples:
+            raise OutOfMemory("planted: more than there is")
         if isinstance(request, RampRate):
             ramp = self._ramp(request)
             return ramp, ramp.seconds
@@ -194,7 +200,8 @@ class FakeLearning:
             trial = self._run(request)
             return trial, trial.seconds
         grown = self._grow(request) if isinstance(request, GrowTrunk) else self._branch(request)
-        return grown, STEP_SECONDS * grown.paid_samples / (before * request.settings.get("accumulation_steps", 1))
+        seconds = STEP_SECONDS * grown.paid_samples / (before * request.settings.get("accumulation_steps", 1))
+        return replace(grown, seconds=seconds), seconds
 
     def _new(self, request: LearnRequest[Any]) -> FakeLearner:
         times = self.times_on_all_data if request.fraction == 1 else 1.0

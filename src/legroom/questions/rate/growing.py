@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from legroom.errors import JobError
 from legroom.laws.steps import best_rate, rate_exponent
 from legroom.questions.rate.critical import critical_batch, guess_by_noise
 from legroom.questions.rate.evidence import Evidence, Trunk, gather
@@ -26,8 +27,12 @@ NUM_BRANCHES = 5
 class Growing:
     """Trunks of one seed, grown together."""
 
-    def __init__(self, session: Session, question: RateQuestion, *, seed: int, started: float) -> None:
+    def __init__(
+        self, session: Session, question: RateQuestion, *, seed: int, started: float, avoids: int | None = None
+    ) -> None:
         self.session, self.question, self.seed, self.started = session, question, seed, started
+        self.avoids = avoids
+        """Samples of an update that no branch may have: what is told of that batch size is told without a run there."""
 
     @property
     def evidence(self) -> Evidence:
@@ -38,6 +43,12 @@ class Growing:
     def trunks(self) -> list[Trunk]:
         """Those of this seed, by rate."""
         return self.evidence.of_seed(self.seed)
+
+    def beside(self, factor: float) -> float:
+        """The factor on the batch, or another where that would be the size to avoid."""
+        if round(self.question.update_size * factor) != self.avoids:
+            return factor
+        return factor * 2 if factor == NEAR else factor / 2
 
     def grow(self, rate: float, to_step: int) -> Grown:
         """One trunk, to one length."""
@@ -76,7 +87,8 @@ def branch_batches(growing: Growing, best: Trunk, to_step: int) -> None:
     """From one place of the trunk, go on over as many samples with several batch sizes.
 
     The next larger is tried by both usual rules for the rate. Beyond the critical batch size larger ones hardly differ,
-    and smaller ones tell: what noise and the first branches say of it decides, and how far the rate moves with them.
+    and smaller ones tell, as they do where memory has no room for larger ones: what noise and the first branches say of
+    it decides, and how far the rate moves with them.
     """
     samples = to_step + NUM_BRANCHES * BRANCH_SHARE * to_step
     if to_step < LEAST_STEPS / 2 or not growing.affords(samples, 1.0):
@@ -84,13 +96,14 @@ def branch_batches(growing: Growing, best: Trunk, to_step: int) -> None:
     growing.grow(best.learning_rate, to_step)
     own, rate = best.batch_size, best.learning_rate
     _branch(growing, best, to_step, 1, rate)
+    near = growing.beside(NEAR)
     for power in (0.5, 1.0):
-        _branch(growing, best, to_step, NEAR, rate * NEAR**power)
+        _branch(growing, best, to_step, near, rate * near**power)
     critical = _guess(growing, best)
     if critical is None:
         return
     exponent = rate_exponent(growing.question.optimizer)
-    factor = FAR if critical > own else 1 / NEAR
+    factor = growing.beside(FAR if critical > own and not growing.evidence.failed else 1 / NEAR)
     carried = best_rate(rate, own, factor * own, critical, exponent)
     for each in [carried] if factor > 1 else [carried, rate]:
         _branch(growing, best, to_step, factor, each)
@@ -107,12 +120,23 @@ def _guess(growing: Growing, best: Trunk) -> float | None:
 def _branch(growing: Growing, best: Trunk, to_step: int, factor: float, rate: float) -> None:
     question, size = growing.question, max(1, round(best.batch_size * factor))
     num_steps = round(BRANCH_SHARE * to_step * best.batch_size / size)
-    if num_steps < LEAST_BRANCH:
+    sizes_that_failed = {each.update_size for each, _ in growing.evidence.failed}
+    if num_steps < LEAST_BRANCH or size in sizes_that_failed:
         return
     growing.tell(f"a branch of batches of {size:,}")
     request = question.branch(growing.request(best.learning_rate, to_step), size, rate, num_steps)
     if _is_within(growing, request):
+        _ask_or_leave_out(growing, request)
+
+
+def _ask_or_leave_out(growing: Growing, request: BranchBatch) -> None:
+    """Ask for a branch; one that fails is written down as that: the rate is told without it."""
+    started = growing.session.clock()
+    try:
         growing.session.ask(request)
+    except JobError as error:
+        failed = Grown(failure=str(error))
+        growing.session.logbook.record(request, failed, growing.session.clock() - started)
 
 
 def _is_within(growing: Growing, request: BranchBatch) -> bool:
@@ -130,4 +154,6 @@ def start_request(question: RateQuestion) -> GrowTrunk:
 
 def warmup_steps(question: RateQuestion) -> int:
     """Updates over which every trunk climbs to its rate."""
-    return max(int(question.settings["warmup_steps"]), LEAST_WARMUP, round(WARMUP_SHARE * question.own_steps))
+    share = round(WARMUP_SHARE * question.own_steps)
+    share = share if question.most_warmup is None else min(share, question.most_warmup)
+    return max(int(question.settings["warmup_steps"]), LEAST_WARMUP, share)

@@ -92,6 +92,11 @@ class BranchBatch(LearnRequest["Grown"]):
     accumulation_steps: int = 1
     """Passes that an update of the other batch size is made of."""
 
+    @property
+    def update_size(self) -> int:
+        """Samples of an update of the branch."""
+        return self.batch_size * self.accumulation_steps
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTrial(LearnRequest["Trial"]):
@@ -153,6 +158,8 @@ class Grown:
     """Squares of the gradients of first passes, an update in eight of those grown now."""
     big_squares: Sequence[float] = ()
     """Squares of the whole gradients of the same updates."""
+    failure: str | None = None
+    """Why a branch could not be trained to its end, as a sentence: memory, or an error of the job at that batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +191,8 @@ class RateQuestion:
     compares: bool = False
     """Of `transfer`: whether all rules are run side by side."""
     budget_seconds: float = 120.0
+    most_warmup: int | None = None
+    """Updates of a warm-up of the search's own accord, at most: the budget has to last for what follows it."""
     own_seconds: float | None = None
     """What runs by the job's own settings may take beside the budget; None: a share of the budget."""
     num_seeds: int = 3

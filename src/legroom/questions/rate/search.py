@@ -26,6 +26,8 @@ TOO_FAR, HOPELESS = 1.25, 2.5
 LONGEST, LONGEST_SAME = 3.0, 1.5
 """Times the job's own updates: no run is grown further. What the job's own settings reach, they reach themselves: a
 rate that takes much longer is of no use."""
+FIRST_SHARE = 0.35
+"""Of the budget, for the first look at the rates, as far as its warm-up is of the search's own accord."""
 SEARCH_SHARE = 0.6
 """Of the budget, for the first seed; the rest confirms it."""
 LEADER_SHARE = 0.85
@@ -53,8 +55,9 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
     growing.look_at_start()
     rates = first_rates(growing.evidence, question)
     for place, length in enumerate(lengths(question)):
-        # The first look is what an answer cannot do without.
-        if place and not growing.affords(growing.ahead(rates, length), SEARCH_SHARE):
+        if not place:
+            rates = affordable(growing, rates, length)
+        elif not growing.affords(growing.ahead(rates, length), SEARCH_SHARE):
             # All that is left goes to the one ahead: an answer without the target is worth less than one without seeds.
             rates = [leader(growing.trunks, 0).learning_rate] if growing.trunks else []
             if not rates or not growing.affords(growing.ahead(rates, length), LEADER_SHARE):
@@ -62,6 +65,8 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
         for rate in rates:
             growing.grow(rate, length)
         trunks = growing.trunks
+        if not rates:
+            break
         if not trunks:
             rates = lower(rates)
             continue
@@ -156,6 +161,14 @@ def _grow_until_there(growing: Growing, best: Trunk, first: Growing, num_more: i
         grown = growing.grow(best.learning_rate, to_step)
         if grown.diverged or reached(growing.trunks, growing.question) is not None:
             return
+
+
+def affordable(growing: Growing, rates: list[float], length: int) -> list[float]:
+    """The first look, which an answer cannot do without, at all rates, the middle one, or none, as the budget lasts."""
+    for some in (rates, rates[1:2]):
+        if growing.affords(growing.ahead(some, length), 1.0):
+            return some
+    return []
 
 
 def first_rates(evidence: Evidence, question: RateQuestion) -> list[float]:

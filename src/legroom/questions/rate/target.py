@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from legroom.errors import NothingMeasured, UsageError
+from legroom.questions.rate.chance import refuse_own_chance
 from legroom.questions.rate.curves import fit_curves
 from legroom.questions.rate.evidence import value_of
-from legroom.questions.rate.growing import start_request
-from legroom.questions.rate.records import RateQuestion, RunTrial, Trial, update_size
+from legroom.questions.rate.growing import COOLDOWN, start_request
+from legroom.questions.rate.records import RateQuestion, RateRamp, RunTrial, Trial, update_size
+from legroom.questions.rate.search import FIRST_SHARE, SETTLED, SHARES
 from legroom.requests import JobDescription
 from legroom.session import Session
 from legroom.training.records import Evaluated
@@ -29,15 +31,19 @@ def find_target(
 ) -> RateQuestion:
     """The question with its target, where nobody named one, and the length of the job's own run."""
     session.progress("ramp of the rate", 0.02)
-    ramp = session.ask(question.ramp(0))
-    own = int(description.baseline["num_epochs"]) * _steps_per_epoch(ramp.steps_per_epoch, question, description)
-    question = replace(question, own_steps=own)
+    # A rate that is carried to another batch size is carried there without a run: the known one tells an epoch too.
+    here = question.at_known() if question.known else question
+    ramp = session.ask(here.ramp(0))
+    per_epoch = here.update_size * _steps_per_epoch(ramp.steps_per_epoch, here, description)
+    num_samples = int(description.baseline["num_epochs"]) * per_epoch
+    own_steps = max(1, round(num_samples / question.update_size))
+    question = replace(question, own_steps=own_steps, most_warmup=_affordable_warmup(ramp, question))
     if is_named:
         return question
     limit, most = question.own_seconds, question.own_seconds
     if limit is None or most is None:
         limit, most = SHARE * question.budget_seconds, SHARE_ALL * question.budget_seconds
-    steps = max(1, round(own * question.update_size / update_size(description.baseline)))
+    steps = max(1, round(num_samples / update_size(description.baseline)))
     runs: list[Trial] = []
     spent = 0.0
     while len(runs) < NUM_RUNS and (not runs or spent + spent / len(runs) <= most):
@@ -48,18 +54,16 @@ def find_target(
             break
         runs.append(run)
     found = _measured(runs, question) if runs else _forecast(run.evaluations, question, steps)
-    _refuse_chance(session, found)
+    start = session.ask(start_request(here))
+    refuse_own_chance(found, value_of(start, found), description)
     return found
 
 
-def _refuse_chance(session: Session, question: RateQuestion) -> None:
-    """Refuse own settings that end where a model stands before its first update: everything would reach that."""
-    start = value_of(session.ask(start_request(question)), question)
-    if question.wanted >= start:
-        raise NothingMeasured(
-            f"The job's own settings did not leave chance: they end at {question.target_name} {question.target:.4g}, "
-            f"and a model before its first update has {question.signed(start):.4g}. Name a --target to reach"
-        )
+def _affordable_warmup(ramp: RateRamp, question: RateQuestion) -> int:
+    """Updates of a warm-up after which the first look at the rates still ends within its share of the budget."""
+    update_seconds = ramp.seconds / max(1, len(ramp.rates))
+    each = SETTLED * (1 + COOLDOWN) * update_seconds
+    return int(FIRST_SHARE * question.budget_seconds / (len(SHARES) * each)) if each else question.own_steps
 
 
 def _measured(runs: Sequence[Trial], question: RateQuestion) -> RateQuestion:

@@ -55,12 +55,12 @@ def find(session: Session, question: RateQuestion, started: float) -> None:
     """Look at the known batch; where asked, run the rules at the new one."""
     known = question.at_known()
     share = BASE_SHARE if question.compares else 1.0
-    _look_at_known(session, known, started, share)
+    _look_at_known(session, known, started, share, avoids=question.update_size)
     if question.compares:
         _compare(session, question, started)
 
 
-def _look_at_known(session: Session, known: RateQuestion, started: float, share: float) -> None:
+def _look_at_known(session: Session, known: RateQuestion, started: float, share: float, *, avoids: int) -> None:
     """Trunks at and beside the known rate until the target or the share's end, then branches off the middle one."""
     growing = Growing(session, known, seed=known.seed, started=started)
     growing.look_at_start()
@@ -75,7 +75,7 @@ def _look_at_known(session: Session, known: RateQuestion, started: float, share:
             break
     own = next((trunk for trunk in growing.trunks if trunk.learning_rate == rate), None)
     if own is not None and own.last is not None:
-        other = Growing(session, known, seed=known.seed + 1, started=started)
+        other = Growing(session, known, seed=known.seed + 1, started=started, avoids=avoids)
         for part in BRANCHED_AT:
             branch_batches(other, own, max(LEAST_STEPS, round(part * own.last.to_step)))
 
@@ -154,7 +154,7 @@ def by_rule(records: Records, question: RateQuestion, rule: str) -> Candidate:
     known = question.at_known()
     old, rate = update_size(question.known), float(question.known["learning_rate"])
     if rule == "measured":
-        carried = measured_rate(gather(records.entries, known), known, question.update_size)
+        carried = measured_rate(elsewhere(gather(records.entries, known), question), known, question.update_size)
         return Candidate(name=rule, learning_rate=carried, warmup_steps=warmup_steps(question))
     if rule == "adam" and question.optimizer != "adam":
         raise UsageError("Adam's rule is for Adam, and this job has another optimizer. Name --rule sqrt or linear")
@@ -172,6 +172,12 @@ def by_rule(records: Records, question: RateQuestion, rule: str) -> Candidate:
         betas=recipe.betas,
         eps=recipe.eps,
     )
+
+
+def elsewhere(evidence: Evidence, question: RateQuestion) -> Evidence:
+    """The evidence without branches at the new batch size, which other questions may have left: they are runs there."""
+    size, known = question.update_size, update_size(question.known)
+    return replace(evidence, branches=[each for each in evidence.branches if each.size != size or size == known])
 
 
 def measured_rate(evidence: Evidence, known: RateQuestion, size: int) -> float:
@@ -241,7 +247,7 @@ def advise(records: Records, question: RateQuestion, base: RateAnswer, evidence:
     equal = [pair for pair in found if pair[1].points and "twice" not in pair[0].name]
     best = min(equal, key=lambda pair: pair[1].points[-1].value, default=None)
     chosen = by_rule(records, question, question.rule) if best is None else best[0]
-    critical, exponent = critical_of(evidence, question.at_known())
+    critical, exponent = critical_of(elsewhere(evidence, question), question.at_known())
     there = best[1].steps_to(question.wanted) if best is not None else None
     size = question.update_size
     num_steps = round(there) if there is not None else _carried_steps(base, critical, size)

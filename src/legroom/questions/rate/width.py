@@ -13,15 +13,28 @@ LEAST_SPREAD = 1.3
 """The plausible range is never told narrower than by this factor to both sides: rates were tried a factor 3 apart."""
 
 
-def plausible_rates(trunks: Sequence[Trunk], best: Trunk) -> tuple[float, float]:
-    """Rates around the best that need hardly more updates, by the parabola to each side of it."""
-    rate = best.learning_rate
-    low, high = (_width(parabola(trunks, best, side=side)) for side in (-1, 1))
+def plausible_rates(trunks: Sequence[Trunk], best: Trunk, steps: Sequence[float] = ()) -> tuple[float, float]:
+    """Rates around the best that need hardly more updates, by the parabola to each side of it.
+
+    steps: of the best rate on each seed. Where these differ by more than that, so may the rates: each was tried once.
+    """
+    rate, hardly = best.learning_rate, math.log(hardly_more(steps))
+    low, high = (_width(parabola(trunks, best, side=side), hardly) for side in (-1, 1))
     return rate / low, rate * high
 
 
-def _width(curve: float | None) -> float:
-    return LEAST_SPREAD**2 if curve is None else max(LEAST_SPREAD, math.exp(math.sqrt(math.log(HARDLY) / curve)))
+def hardly_more(steps: Sequence[float]) -> float:
+    """Times the updates by which two runs of one rate differ, and no less than rates that count as equally good.
+
+    >>> hardly_more([100.0]), round(hardly_more([100.0, 130.0, 160.0]), 2)
+    (1.15, 1.4)
+    """
+    logs = [math.log(each) for each in steps if math.isfinite(each)]
+    return max(HARDLY, math.exp(math.sqrt(2) * statistics.stdev(logs))) if len(logs) > 1 else HARDLY
+
+
+def _width(curve: float | None, hardly: float) -> float:
+    return LEAST_SPREAD**2 if curve is None else max(LEAST_SPREAD, math.exp(math.sqrt(hardly / curve)))
 
 
 def parabola(trunks: Sequence[Trunk], best: Trunk, *, side: int) -> float | None:

@@ -1,0 +1,73 @@
+"""The search on jobs that really train, in this process: whatever way they lay out their data, they are answered."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from legroom import api
+from legroom.child.built_job import BuiltJob
+from legroom.child.serve import serve
+from legroom.engines.base import ignore
+from legroom.errors import NothingMeasured
+from legroom.session import advise_again
+from legroom.testing import plant_host
+
+JOBS = Path(__file__).parents[2] / "jobs"
+
+
+class InProcess:
+    """An engine whose one child is this process: a forked one costs two seconds and shows nothing more."""
+
+    def start(self, address, environment, *, alone=False):
+        self.built = BuiltJob(address)
+        return self
+
+    def ask(self, request, listen=ignore):
+        return serve(request, self.built)
+
+    def close(self):
+        pass
+
+
+def ask(name, out, **words):
+    run = api.Run(out=out, engine=InProcess(), host=plant_host())
+    return api.rate(f"{JOBS / name}.py:job", device="cpu", budget=60.0, run=run, **words)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "has_noise"),
+    [
+        ("plain", "loss=1.0", True),
+        ("convnet", "loss=0.5", False),
+        ("iterable", "loss=0.35", True),
+        ("token_counts", "loss=3.0", True),
+    ],
+    ids=["rows", "BatchNorm and Adam", "iterable and AdamW", "a loss with its count"],
+)
+def test_a_job_that_trains_is_answered(tmp_path, name, target, has_noise):
+    answer = ask(name, tmp_path, target=target)
+    assert answer.reached
+    assert answer.range[0] <= answer.learning_rate <= answer.range[1]
+    assert all(math.isfinite(steps) for steps in answer.steps_range)
+    assert (answer.noise_scale is not None) <= has_noise
+    assert answer.noise_scale is None or 0 < answer.noise_scale < math.inf
+    assert advise_again(tmp_path, "rate") == answer
+
+
+def test_text_with_a_carried_state_in_which_nothing_follows_from_anything_did_not_leave_chance(tmp_path):
+    with pytest.raises(NothingMeasured, match=r"The loss did not leave chance: .* Are labels shuffled"):
+        ask("carried_state", tmp_path, target="loss=1.0")
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("score=0.9", r"The score did not leave chance: a model that learned nothing has 0\.3, and"),
+        ("loss=0.5", r"The score did not leave chance: a model that learned nothing has 0\.3, and"),
+        ("same", r"own settings did not leave chance: they end at score .* a model that learned nothing has 0\.3"),
+    ],
+)
+def test_shuffled_labels_did_not_leave_chance_though_the_loss_fell(tmp_path, target, sentence):
+    with pytest.raises(NothingMeasured, match=sentence):
+        ask("shuffled", tmp_path, target=target)

@@ -1,4 +1,4 @@
-"""The laws of updates and of the loss by model size and data, against planted numbers."""
+"""The law of updates by model size and data, against planted numbers."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from legroom.errors import UsageError
-from legroom.laws.model_loss import fit_loss
 from legroom.laws.model_size import Count, fit_size
 
 NUM_CASES = 30
@@ -79,7 +78,6 @@ def test_the_plateau_is_where_twice_the_parameters_save_a_twentieth():
     law = fit_size(TRUTH.counts(MODELS, DATA))
     place = law.plateau(8e3)
     assert 1 - TRUTH.steps(2 * place, 8e3) / TRUTH.steps(place, 8e3) == pytest.approx(0.05, abs=0.01)
-    assert holds(law.plateau_range(8e3), place)
 
 
 def test_where_there_is_no_plateau_none_is_found():
@@ -124,22 +122,3 @@ def test_more_noise_widens_every_range():
 def test_fewer_than_three_points_are_refused():
     with pytest.raises(UsageError, match="needs 3 points"):
         fit_size([Count(1e4, 1e3, 10), Count(4e4, 1e3, 5), Count(16e4, 1e3, 5, at_least=True)])
-    with pytest.raises(UsageError, match="losses at 3 points"):
-        fit_loss([(1e4, 1e3, 1.0), (1e4, 1e3, 1.1)])
-
-
-def test_the_loss_at_four_times_both_is_foretold():
-    def truth(m, d):
-        return 1.2 + 30 / m**0.6 + 4 / d**0.3
-
-    rng = np.random.default_rng(0)
-    losses = [(m, d, truth(m, d) * math.exp(0.005 * rng.standard_normal())) for m in MODELS for d in DATA]
-    law = fit_loss(losses)
-    assert law.loss(64e4, 32e3) == pytest.approx(truth(64e4, 32e3), rel=0.03)
-    assert holds(law.loss_range(64e4, 32e3), truth(64e4, 32e3))
-
-
-def test_the_loss_never_rises_with_model_or_data():
-    law = fit_loss([(m, d, 1 + m**-0.2 + d**-0.1) for m in MODELS for d in DATA])
-    assert law.loss(1e5, 4e3) <= law.loss(1e4, 4e3)
-    assert law.loss(1e5, 8e3) <= law.loss(1e5, 4e3)

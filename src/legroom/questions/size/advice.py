@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from legroom.laws.model_loss import LossLaw
 from legroom.laws.model_size import SizeLaw
 from legroom.logbook import Records
 from legroom.questions.base import Recommendation
 from legroom.questions.size import choice, economy, wording
 from legroom.questions.size.answer import Range, SizeAnswer
 from legroom.questions.size.evidence import Trial, fit_losses, fit_steps, gather
+from legroom.questions.size.loss_law import LossLaw
 from legroom.questions.size.records import SizeQuestion
 from legroom.questions.size.scores import compare_solvers, score_held_out
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from legroom.host.cards import smallest_card, usable_bytes
 from legroom.laws.compute import SpeedLaw, fit_speed
-from legroom.laws.model_loss import LossLaw
 from legroom.laws.model_size import SizeLaw, quantiles
 from legroom.questions.size.evidence import Evidence
+from legroom.questions.size.loss_law import LossLaw
 from legroom.questions.size.records import SizeQuestion
 
 FAR = 64.0

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from legroom.errors import NothingMeasured
-from legroom.laws.model_loss import LossLaw, fit_loss
 from legroom.laws.model_size import LEAST_POINTS, Count, SizeLaw, fit_size
 from legroom.logbook import Entry
 from legroom.questions.size.curve import WITHIN, Curve, smooth
+from legroom.questions.size.loss_law import LossLaw, fit_loss
 from legroom.questions.size.records import SizeQuestion, SizeTrained, Solver, TrainSize
 
 LEAST_EVALUATIONS = 3

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from legroom.errors import NothingMeasured
-from legroom.laws.model_loss import LossLaw
 from legroom.laws.model_size import SizeLaw
 from legroom.questions.size.evidence import Evidence, Trial, fit_steps, middle
+from legroom.questions.size.loss_law import LossLaw
 from legroom.questions.size.records import SizeQuestion, Solver
 
 

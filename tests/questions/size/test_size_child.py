@@ -13,7 +13,7 @@ from legroom.errors import UsageError
 from legroom.job_address import address_of
 from legroom.questions.size.child.rates import scale_rates, shapes_of
 from legroom.questions.size.child.sizes import count_sizes
-from legroom.questions.size.child.trial import sized, train_size
+from legroom.questions.size.child.trial import sized, take_peak, train_size
 from legroom.questions.size.records import CountSizes, TrainSize
 from legroom.training.data.part import part_of
 from legroom.workloads.text.running_text import Words
@@ -56,6 +56,38 @@ def test_a_trial_whose_time_is_over_says_that_it_has_not_settled(built):
 def test_evaluations_and_cooled_copies_leave_the_trial_as_it_would_have_gone(built):
     plain, cooled = (train_size(trial(built, cools=cools), built) for cools in (False, True))
     assert plain.losses == cooled.losses
+
+
+def test_memory_is_read_before_the_first_copy_cools_down(built, monkeypatch):
+    read = []
+
+    class Planted:
+        reserved = staticmethod(dict)
+
+        def take_peak(self):
+            read.append(100 if not read else 900)
+            return read[-1]
+
+    monkeypatch.setattr("legroom.questions.size.child.trial.open_meter", lambda device, cap: Planted())
+    found = train_size(trial(built, cools=True), built)
+    assert found.cooled_steps
+    assert (found.peak_bytes, len(read)) == (100, 1)
+
+
+def test_on_a_gpu_memory_is_what_torch_took_from_the_card():
+    class Planted:
+        take_peak = staticmethod(lambda: 70)
+        reserved = staticmethod(lambda: {"reserved": 100})
+
+    assert take_peak(Planted()) == 100
+
+
+@pytest.mark.parametrize(("solver", "kind"), [("sgd", torch.optim.SGD), ("adam", torch.optim.Adam)])
+def test_optimizers_that_are_compared_train_the_jobs_model(built, solver, kind):
+    request = trial(built, solver=solver, max_seconds=0.0)
+    assert train_size(request, built).losses
+    made = sized(built.job, request)
+    assert type(made.optimizer(made.model(), 0.1)) is kind
 
 
 def test_mup_leaves_the_jobs_own_size_alone_and_scales_hidden_rates_of_adam_by_one_over_the_width(built):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from legroom.child.built_job import BuiltJob
-from legroom.child.meters import open_meter
+from legroom.child.meters import Meter, open_meter
 from legroom.clock import monotonic
 from legroom.job import Job
 from legroom.questions.size.child.rates import scale_rates, shapes_of
@@ -44,7 +44,7 @@ def train_size(request: TrainSize, built: BuiltJob) -> SizeTrained:
     )  # the job is of one size by now
     trunk = Trunk(job, train, data, built.valid.dataset, beat=built.beat)
     try:
-        trial = Trial(trunk, request, started)
+        trial = Trial(trunk, request, started, meter)
         outcome = trial.run()
         return SizeTrained(
             outcome=outcome,
@@ -55,7 +55,7 @@ def train_size(request: TrainSize, built: BuiltJob) -> SizeTrained:
             num_parameters=count(trunk.trainer.model),
             num_samples=len(data) if hasattr(data, "__len__") else built.job.num_samples or 0,
             step_seconds=statistics.median(trial.step_seconds[1:] or trial.step_seconds),
-            peak_bytes=meter.take_peak(),
+            peak_bytes=trial.peak_bytes or take_peak(meter),
             seconds=monotonic() - started,
         )
     finally:
@@ -75,6 +75,12 @@ def sized(job: Job, request: TrainSize) -> Job:
     return replace(job, model=make(request.value), optimizer=optimizer)
 
 
+def take_peak(meter: Meter) -> int:
+    """Memory of the process on a CPU; on a GPU what torch took from the card, which is what runs out."""
+    peak = meter.take_peak()
+    return max([peak, *meter.reserved().values()])
+
+
 @dataclass
 class Trial:
     """A trunk, and what was seen of it."""
@@ -82,6 +88,9 @@ class Trial:
     trunk: Trunk
     request: TrainSize
     started: float
+    meter: Meter
+    peak_bytes: int = 0
+    """Before the first copy was made, which takes memory of its own; 0 until then."""
     steps: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     cooled_steps: list[int] = field(default_factory=list)
@@ -135,6 +144,7 @@ class Trial:
 
     def _cool(self, step: int) -> None:
         """Note what a run of that length and a cooldown comes to."""
+        self.peak_bytes = self.peak_bytes or take_peak(self.meter)
         more = max(1, round(COOLDOWN * step))
         (found,) = self.trunk.branch(schedule=lambda now: 1 - now / more, num_steps=more)
         if found.loss is not None:

@@ -22,6 +22,7 @@ from legroom.testing import FakeMachine, FakeSizes, plant_host
 NUM_CASES = 14
 """A hundred: `python benchmarks/size.py planted`."""
 WIDTHS, FRACTIONS = (16, 32, 64, 128), (0.0625, 0.125, 0.25)
+USUAL_FRACTIONS = (0.01562, 0.0625, 0.25)
 PLANTED = FakeSizes(a=40.0, k1=0.8, k2=0.5, b=60.0)
 
 
@@ -81,7 +82,7 @@ def test_the_answer_tells_the_planted_law_and_the_size_that_is_done_first(tmp_pa
     assert all(abs(each["error"]) < 0.1 and each["inside"] for each in answer.held_out)
     assert {(each["value"], each["fraction"]) for each in answer.held_out} == {
         *((width, 1.0) for width in WIDTHS),
-        *((128, fraction) for fraction in FRACTIONS),
+        *((128, fraction) for fraction in USUAL_FRACTIONS),
     }
     assert not any(each["held_out"] for each in answer.points if each["width"] < 128 and each["fraction"] < 1)
 
@@ -146,7 +147,7 @@ def test_advice_is_given_again_from_the_logbook_and_a_resumed_run_repeats_no_tri
 def test_cheap_trials_come_first_and_more_seeds_last(tmp_path):
     _, machine = ask(PLANTED, tmp_path, seeds=2)
     asked = trials(machine)
-    assert (asked[0].value, asked[0].fraction) == (16, 0.0625)
+    assert (asked[0].value, asked[0].fraction) == (16, 0.01562)
     assert (asked[15].value, asked[15].fraction) == (128, 1.0)
     assert {request.settings["seed"] for request in asked[:16]} == {0}
     assert {request.settings["seed"] for request in asked[16:]} == {1}
@@ -255,6 +256,7 @@ def test_json_holds_the_promised_names_and_figures_mark_what_was_held_out(tmp_pa
         ({"fractions": [0.0, 0.5]}, "--fractions 0,0.5: each must be above 0 and at most 1"),
         ({"fractions": [1.5]}, "at most 1"),
         ({"fractions": [0.001]}, "less than a batch of 32. Name at least 0.0032"),
+        ({"fractions": [0.02], "planted": {"largest_loader_batch": 640}}, "Name at least 0.05"),
         ({"budget": 1.0}, "--budget is 1 s"),
         ({"seeds": 0}, "--seeds is 0"),
         ({"within": -1.0}, "--within is -1 s"),
@@ -293,11 +295,12 @@ def test_a_job_without_validation_data_is_refused(tmp_path):
         ({"names": ("depth",)}, {}, "does not say how to change its width; it can vary depth. Give the Job resize="),
         ({"names": ()}, {}, "does not say how to change its width. Give the Job resize="),
         ({"same_size": True}, {}, "widths that change nothing: resize"),
+        ({"same_size": True, "own": 1}, {}, "widths that change nothing: resize"),
         ({"own": None}, {}, "Name --widths"),
         ({}, {"own_step": True}, "This job has its own step"),
         ({}, {"num_samples": None}, "Give the Job num_samples"),
     ],
-    ids=["no width", "no resize", "same size", "own width unknown", "own step", "unknown length"],
+    ids=["no width", "no resize", "same size", "width unused", "own width unknown", "own step", "unknown length"],
 )
 def test_a_job_that_cannot_be_asked_is_refused_with_what_to_do(tmp_path, more, planted, sentence):
     with pytest.raises(UsageError, match=sentence):

@@ -1,6 +1,6 @@
 """What a child does for `legroom size`: builds the sizes, scales their rates, trains until the loss has settled."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,23 @@ def test_the_jobs_own_value_is_found_by_its_parameters(built):
     assert (found.own, found.num_parameters) == (24, [81, 241])
     assert found.names == ["depth", "width"]
     assert count_sizes(CountSizes(vary="depth"), built).own == 1
+
+
+def test_usual_values_that_the_job_refuses_are_left_out_and_a_width_that_is_not_used_is_found_at_one(built):
+    sized_by, own = built.job.resize["width"], built.job.model
+
+    def even(width):
+        if width % 2:
+            raise ValueError("an even width is needed")
+        return sized_by(width)
+
+    built.__dict__["job"] = replace(built.job, resize={"width": even, "depth": lambda depth: own})
+    found = count_sizes(CountSizes(vary="width", values=[8, 9, 24], skips=True), built)
+    assert (found.num_parameters, found.refused) == ([81, 241], [9])
+    with pytest.raises(ValueError, match="an even width is needed"):
+        count_sizes(CountSizes(vary="width", values=[8, 9]), built)
+    unused = count_sizes(CountSizes(vary="depth", values=[1, 2]), built)
+    assert (unused.own, unused.num_parameters) == (1, [241, 241])
 
 
 def test_a_trial_trains_the_size_on_its_share_until_the_loss_has_settled(built):

@@ -7,6 +7,7 @@ from typing import Literal
 
 from legroom.errors import UsageError
 from legroom.host import Host
+from legroom.host.cards import CONTEXT_BYTES
 from legroom.host.target import check_cuda, choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, address_of
@@ -36,11 +37,12 @@ from legroom.questions.size.search import planned, run_trials
 from legroom.requests import Describe, JobDescription
 from legroom.session import Run, Session, earlier_entries, keep, open_session
 
-LEAST_FRACTION, MOST_FRACTION, NUM_FRACTIONS = 1 / 16, 1 / 4, 3
-"""Of the data: the whole, held out, is four times the most."""
+LEAST_FRACTION, MOST_FRACTION, NUM_FRACTIONS = 1 / 64, 1 / 4, 3
+"""Of the data: the whole, held out, is four times the most, and the least as far from the most as that allows."""
 LEAST_BATCHES = 4
 """Of an epoch on the smallest share."""
-DEPTHS = (1, 2, 4, 8)
+DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128)
+"""As far as the study goes; of those beyond the fourth only what the budget has room for is run."""
 NUM_SMALLER = 3
 LEAST_SECONDS = 5.0
 COUNT_SECONDS = 0.5
@@ -105,6 +107,7 @@ def size(
             compares_solvers=compare_optimizers,
             own_solver=SOLVERS.get(description.optimizer_name, "own"),
             memory_bytes=place.budget_bytes or _card_bytes(run.host),
+            refused_values=counted.refused,
         )
         session.note(question)
         run_trials(session, question, started)
@@ -127,7 +130,7 @@ def foresee(
     """Which trials would `size` run, and how long may they take? Runs none."""
     run = run or Run()
     address, dimension = address_of(job, options), _dimension(vary)
-    values = _named(dimension, widths, depths) or DEPTHS  # as many as the job's own width and three smaller
+    values = _named(dimension, widths, depths) or _as_many(dimension)
     _check_numbers(fractions=fractions, budget=budget, within=None, seeds=seeds)
     question = SizeQuestion(
         device="cpu",
@@ -159,8 +162,13 @@ def foresee(
     return Foreseen(job=address.text, machine=run.host.name, seconds=0.0, notes=notes, probes=probes)
 
 
+def _as_many(vary: Dimension) -> Sequence[int]:
+    """In place of the values that the job will say: its own width and three smaller."""
+    return DEPTHS if vary == "depth" else DEPTHS[: 1 + NUM_SMALLER]
+
+
 def _card_bytes(host: Host) -> int:
-    return host.gpus[0].total_bytes if host.gpus else 0
+    return max(0, host.gpus[0].total_bytes - CONTEXT_BYTES) if host.gpus else 0
 
 
 def _dimension(vary: str) -> Dimension:
@@ -233,7 +241,8 @@ def count_values(session: Session, vary: Dimension, named: Sequence[int] | None)
         others = f"; it can vary {' and '.join(seen.names)}" if seen.names else ""
         raise UsageError(f"This job does not say how to change its {vary}{others}. {HOW_TO_RESIZE.format(vary)}")
     values = sorted(named if named is not None else _default_values(vary, seen.own))
-    counted = session.ask(CountSizes(vary=vary, values=values))
+    counted = session.ask(CountSizes(vary=vary, values=values, skips=named is None))
+    values = [value for value in values if value not in counted.refused]
     counts = counted.num_parameters
     if len(set(counts)) < len(counts):
         pairs = ", ".join(f"{value:,}: {num:,}" for value, num in zip(values, counts, strict=True))
@@ -251,12 +260,13 @@ def _default_values(vary: Dimension, own: int | None) -> list[int]:
     if own is None:
         raise UsageError("No width gives a model with as many parameters as the job's own. Name --widths, as 32,64,128")
     smaller = [own // 2**power for power in range(1, NUM_SMALLER + 1)]
-    return sorted({own, *(value for value in smaller if value)})
+    # At 1 there is none, and a resize that does not use its width gives the job's own model there.
+    return sorted({own, *(value for value in smaller if value)}) if own > 1 else [1, 2]
 
 
 def _fractions(named: Sequence[float] | None, description: JobDescription, batch_size: int) -> list[float]:
     """Shares of the data that make a batch; of those that nobody named, smaller ones are left out."""
-    least = batch_size / (description.num_samples or 1)
+    least = batch_size / (description.data_limit or 1)  # of running text a batch takes more words than its size
     if named is not None:
         if min(named) < least:
             raise UsageError(
@@ -273,7 +283,7 @@ def _without_whole(named: Sequence[float]) -> list[float]:
 
 
 def _usual_fractions(low: float) -> list[float]:
-    """Three shares from there to a quarter; the whole where a quarter is too little."""
+    """Three shares from there to a quarter, a 64th at least; the whole where a quarter is too little."""
     if low >= MOST_FRACTION:
         return [1.0]
     grown = (MOST_FRACTION / low) ** (1 / (NUM_FRACTIONS - 1))

@@ -13,12 +13,12 @@ def words(
         str | None, typer.Option(metavar="N,N,...", help="Widths to try. (default: the job's own and three smaller)")
     ] = None,
     depths: Annotated[
-        str | None, typer.Option(metavar="N,N,...", help="Depths to try, with --vary depth. (default: 1, 2, 4, 8)")
+        str | None, typer.Option(metavar="N,N,...", help="Depths to try, with --vary depth. (default: 1, 2, 4 ... 128)")
     ] = None,
     fractions: Annotated[
         str | None,
         typer.Option(
-            metavar="F,F,...", help="Shares of the training data; the whole scores the fit. (default: 1/16, 1/8, 1/4)"
+            metavar="F,F,...", help="Shares of the training data; the whole scores the fit. (default: 1/64, 1/16, 1/4)"
         ),
     ] = None,
     vary: Annotated[str, typer.Option(metavar="NAME", help="width or depth.")] = "width",

@@ -3,9 +3,11 @@
 import itertools
 import math
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from legroom.errors import JobRaised
 from legroom.questions.size.curve import WITHIN, evaluation_steps, smooth
 from legroom.questions.size.records import CountSizes, SizesCounted, SizeTrained, TrainSize
 from legroom.requests import Request
@@ -52,6 +54,14 @@ class FakeSizes:
     """Updates to the minimum beyond which a trial's time is over first."""
     faster_adam: float = 1.0
     """Times fewer updates with the solver adam."""
+    good_rates: Mapping[str, float] = field(default_factory=dict)
+    """Of a solver, by its name: at other rates its losses lie above, by a tenth of the squared ln."""
+    refuses: tuple[int, ...] = ()
+    """Values at which no model can be made."""
+    raises_at: tuple[int, ...] = ()
+    """Values at which training raises."""
+    never_settles_seeds: tuple[int, ...] = ()
+    """Seeds whose trials on the whole data are over before their minimum."""
     asked: list[TrainSize] = field(default_factory=list)
 
     def parameters(self, value: int) -> int:
@@ -69,14 +79,23 @@ class FakeSizes:
     def answer(self, request: Any) -> tuple[Any, float]:
         """What a child would report, and the seconds that would take."""
         if isinstance(request, CountSizes):
-            counts = [self.parameters(value) for value in request.values]
-            return SizesCounted(names=list(self.names), own=self.own, num_parameters=counts), 0.1
+            return self.count(request), 0.1
         self.asked.append(request)
         trained = self.train(request)
         return trained, trained.seconds
 
+    def count(self, request: CountSizes) -> SizesCounted:
+        """Parameters of each size that it does not refuse."""
+        refused = [value for value in request.values if value in self.refuses]
+        if refused and not request.skips:
+            raise JobRaised(f"planted: no model of {refused[0]}")
+        counts = [self.parameters(value) for value in request.values if value not in refused]
+        return SizesCounted(names=list(self.names), own=self.own, num_parameters=counts, refused=refused)
+
     def train(self, request: TrainSize) -> SizeTrained:
         """A trial's record."""
+        if request.value in self.raises_at:
+            raise JobRaised(f"planted: {request.value} cannot be trained")
         size, samples = self.parameters(request.value), round(request.fraction * self.num_samples)
         if size > self.most_parameters:
             return SizeTrained(outcome="out_of_memory")
@@ -84,7 +103,8 @@ class FakeSizes:
             return SizeTrained(outcome="diverged", num_parameters=size, num_samples=samples, seconds=1.0)
         pace = self.floor_seconds + size / self.parameters_per_second
         needed = self._needed(request, size, samples)
-        steps, losses = self._curve(needed, self.loss(size, samples), request.max_seconds / pace)
+        least, most = self._least(request, size, samples), self._most_steps(request, needed, pace)
+        steps, losses = self._curve(needed, least, most)
         return SizeTrained(
             outcome="settled" if smooth(steps, losses).has_settled() else "unsettled",
             steps=steps,
@@ -97,6 +117,15 @@ class FakeSizes:
             peak_bytes=200_000_000 + 16 * size,
             seconds=pace * steps[-1],
         )
+
+    def _least(self, request: TrainSize, size: int, samples: int) -> float:
+        rate = float(request.settings.get("learning_rate", 1.0))
+        off = math.log(rate / self.good_rates.get(request.solver, rate))
+        return self.loss(size, samples) * math.exp(0.1 * off**2)
+
+    def _most_steps(self, request: TrainSize, needed: float, pace: float) -> float:
+        ends = request.fraction == 1 and request.settings["seed"] in self.never_settles_seeds
+        return min(request.max_seconds / pace, needed if ends else math.inf)
 
     def _needed(self, request: TrainSize, size: int, samples: int) -> float:
         chance = random.Random(f"{request.value} {request.fraction} {request.settings['seed']} {request.solver}")

@@ -12,6 +12,8 @@ RateRule = Literal["fixed", "mup"]
 Solver = Literal["own", "sgd", "adam"]
 USUAL_RATES: Mapping[Solver, float] = {"sgd": 0.1, "adam": 1e-3}
 """Of an optimizer that is not the job's own, where both are compared."""
+RATE_FACTORS = (1.0, 0.3, 3.0)
+"""On that rate: at the smallest size all are tried, and the one that comes to the lowest loss is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,8 @@ class CountSizes(Request["SizesCounted"]):
     kind: Literal["count_sizes"] = "count_sizes"
     vary: Dimension
     values: list[int] = field(default_factory=list)
+    skips: bool = False
+    """Whether values that the job refuses are left out instead of ending the question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +37,9 @@ class SizesCounted:
     own: int | None
     """The value at which the model has as many parameters as the job's own; None where none was found."""
     num_parameters: list[int]
-    """At each value asked for."""
+    """At each value asked for, refused ones left out."""
+    refused: list[int] = field(default_factory=list)
+    """Values at which the job cannot make a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +83,10 @@ class SizeTrained:
     """What a trial saw."""
 
     kind: Literal["size_trained"] = "size_trained"
-    outcome: Literal["settled", "unsettled", "diverged", "out_of_memory"]
+    outcome: Literal["settled", "unsettled", "diverged", "out_of_memory", "failed"]
     """Unsettled: the time was over while the loss still fell, so its minimum lies further on."""
+    why: str = ""
+    """Of one that failed: what its code raised, or how its process ended."""
     steps: list[int] = field(default_factory=list)
     """Updates at which it was evaluated."""
     losses: list[float] = field(default_factory=list)
@@ -92,7 +100,7 @@ class SizeTrained:
     step_seconds: float = 0.0
     """Of an update, the median."""
     peak_bytes: int = 0
-    """Of the process on a CPU, of torch's allocator on a GPU."""
+    """Of the process on a CPU, on a GPU what torch took from the card; before any copy cooled down."""
     seconds: float = 0.0
 
 
@@ -122,7 +130,9 @@ class SizeQuestion:
     own_solver: Solver = "own"
     """Which of the two that are compared is the job's own optimizer; "own" where it is neither."""
     memory_bytes: int = 0
-    """Of the device; 0 where nobody knows."""
+    """That torch may take of the device; 0 where nobody knows."""
+    refused_values: Sequence[int] = ()
+    """Of the usual ones: the job cannot make a model there."""
 
     @property
     def held_value(self) -> int | None:
@@ -139,14 +149,26 @@ class SizeQuestion:
         """Where the rate holds as it is."""
         return self.own_value or max(self.values)
 
+    def rate_of(self, solver: Solver, factor: float) -> float:
+        """That the optimizer trains at: the job's own, or the usual one times the factor."""
+        return factor * USUAL_RATES.get(solver, float(self.settings["learning_rate"]))
+
     def is_held_out(self, value: int, fraction: float) -> bool:
         """Whether a trial there scores the fit instead of taking part in it."""
         return value == self.held_value or (fraction == 1.0 and self.holds_out_whole)
 
-    def trial(self, value: int, fraction: float, more: int, max_seconds: float, solver: Solver = "own") -> TrainSize:
-        """The request for one trial; `more` is added to the seed."""
+    def trial(
+        self,
+        value: int,
+        fraction: float,
+        more: int,
+        max_seconds: float,
+        solver: Solver = "own",
+        rate_factor: float = 1.0,
+    ) -> TrainSize:
+        """The request for one trial; `more` is added to the seed, and the rate multiplied by the factor."""
         settings = {**self.settings, "seed": int(self.settings["seed"]) + more, "schedule": "constant"}
-        settings["learning_rate"] = USUAL_RATES.get(solver, settings["learning_rate"])
+        settings["learning_rate"] = self.rate_of(solver, rate_factor)
         return TrainSize(
             device=self.device,
             settings=settings,

@@ -12,6 +12,8 @@ from legroom.errors import JobRaised
 from legroom.questions.size.records import CountSizes, SizesCounted
 
 MOST_DOUBLINGS = 20
+Maker = Callable[[int], Callable[[], Any]]
+"""A value of Job.resize."""
 
 
 def count_sizes(request: CountSizes, built: BuiltJob) -> SizesCounted:
@@ -20,8 +22,23 @@ def count_sizes(request: CountSizes, built: BuiltJob) -> SizesCounted:
     if request.vary not in resize:
         return SizesCounted(names=sorted(resize), own=None, num_parameters=[])
     make = resize[request.vary]
-    counts = [count(build(make, request.vary, value)) for value in request.values]
-    return SizesCounted(names=sorted(resize), own=_own(make, count(built.model)), num_parameters=counts)
+    counts = [_count(make, request, value) for value in request.values]
+    return SizesCounted(
+        names=sorted(resize),
+        own=_own(make, count(built.model)),
+        num_parameters=[num for num in counts if num is not None],
+        refused=[value for value, num in zip(request.values, counts, strict=True) if num is None],
+    )
+
+
+def _count(make: Maker, request: CountSizes, value: int) -> int | None:
+    """Parameters there; None where the job refuses the value and nobody named it."""
+    try:
+        return count(build(make, request.vary, value))
+    except Exception:
+        if request.skips:
+            return None
+        raise
 
 
 def count(model: nn.Module) -> int:
@@ -29,7 +46,7 @@ def count(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def build(make: Callable[[int], Callable[[], Any]], vary: str, value: int) -> nn.Module:
+def build(make: Maker, vary: str, value: int) -> nn.Module:
     """The model at that value, without memory for its parameters where the job's code allows."""
     try:
         with torch.device("meta"):
@@ -45,7 +62,7 @@ def build(make: Callable[[int], Callable[[], Any]], vary: str, value: int) -> nn
     return model
 
 
-def _own(make: Callable[[int], Callable[[], Any]], wanted: int) -> int | None:
+def _own(make: Maker, wanted: int) -> int | None:
     """The value with as many parameters as wanted, by doubling and halving; values the job refuses are no answer."""
 
     @functools.cache

@@ -54,16 +54,18 @@ def holds(span, value):
 
 
 def test_exponents_and_plateau_lie_in_their_ranges_in_at_least_85_of_100_cases():
-    num_held = num_inside = 0
+    num_held = num_inside = num_scales = 0
     for seed in range(NUM_CASES):
         rng = np.random.default_rng(seed)
         truth = plant(rng)
         law = fit_size(truth.counts(MODELS, DATA, rng))
         num_held += holds(law.k1_range, truth.k1) and holds(law.k2_range, truth.k2) and holds(law.b_range, truth.b)
+        num_scales += holds(law.a_range, truth.a)
         for place in ((4 * MODELS[-1], DATA[-1]), (MODELS[-1], 4 * DATA[-1])):
             run = truth.steps(*place) * math.exp(truth.noise * rng.standard_normal())
             num_inside += holds(law.steps_range(*place), run)
     assert num_held >= 0.85 * NUM_CASES
+    assert num_scales >= 0.85 * NUM_CASES
     assert num_inside >= 0.8 * 2 * NUM_CASES
 
 

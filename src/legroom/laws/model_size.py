@@ -63,6 +63,7 @@ class SizeLaw:
     k1: float
     k2: float
     b: float
+    a_range: tuple[float, float]
     k1_range: tuple[float, float]
     k2_range: tuple[float, float]
     b_range: tuple[float, float]
@@ -199,11 +200,13 @@ def _law(middle: tuple[float, float], place: _Misfit, axes: Sequence[Array]) -> 
     floors = np.exp(levels) * share
     first, second, floor = (float(np.median(each)) for each in (k1, k2, floors))
     total = float(np.exp(np.median(levels)))
+    scales = (np.exp(levels) - floors) * np.exp(k2 * middle[0] - k1 * middle[1])
     return SizeLaw(
         a=max(0.0, total - floor) * math.exp(second * middle[0] - first * middle[1]),
         k1=first,
         k2=second,
         b=floor,
+        a_range=quantiles(scales, READ_LEVEL),
         k1_range=quantiles(k1, READ_LEVEL),
         k2_range=quantiles(k2, READ_LEVEL),
         b_range=quantiles(floors, READ_LEVEL),

@@ -30,6 +30,18 @@ def test_the_loss_at_four_times_both_is_foretold():
     assert holds(law.loss_range(64e4, 32e3), truth(64e4, 32e3))
 
 
+def test_floor_and_exponents_and_what_twice_the_data_gives_lie_in_their_ranges_in_at_least_85_of_100_cases():
+    num_held = num_told = 0
+    ratio = truth(16e4, 16e3) / truth(16e4, 8e3)
+    for seed in range(20):
+        law = noisy(seed)
+        spans = ((law.floor_range, 1.2), (law.alpha_range, 0.6), (law.beta_range, 0.3))
+        num_held += all(holds(span, value) for span, value in spans)
+        num_told += holds(law.ratio_range((16e4, 8e3), (16e4, 16e3)), ratio)
+    assert num_held >= 17
+    assert num_told >= 17
+
+
 def test_the_loss_never_rises_with_model_or_data():
     law = fit_loss([(m, d, 1 + m**-0.2 + d**-0.1) for m in MODELS for d in DATA])
     assert law.loss(1e5, 4e3) <= law.loss(1e4, 4e3)

@@ -28,6 +28,8 @@ RIDGE = 1e-9
 """Keeps two columns that are nearly the same from dividing by nothing."""
 
 Array = NDArray[np.float64]
+Place = tuple[float, float]
+"""(parameters, samples)."""
 Losses = Sequence[tuple[float, float, float]]
 """(parameters, samples, loss)."""
 
@@ -54,6 +56,25 @@ class LossLaw:
         """Where the loss of a run lies at 90 %."""
         low, high = quantiles(self._losses(num_parameters, num_samples))
         return low * math.exp(-1.64 * self.noise), high * math.exp(1.64 * self.noise)
+
+    def ratio_range(self, place: Place, there: Place) -> tuple[float, float]:
+        """Between which the loss of the law there, over that at the place, lies."""
+        return quantiles(self._losses(*there) / self._losses(*place))
+
+    @property
+    def floor_range(self) -> tuple[float, float]:
+        """Where the floor lies."""
+        return quantiles(self.draws[:, 2])
+
+    @property
+    def alpha_range(self) -> tuple[float, float]:
+        """Where the exponent of the parameters lies."""
+        return quantiles(self.draws[:, 0])
+
+    @property
+    def beta_range(self) -> tuple[float, float]:
+        """Where the exponent of the data lies."""
+        return quantiles(self.draws[:, 1])
 
     def _losses(self, num_parameters: float, num_samples: float) -> Array:
         alpha, beta, floor, model, data = self.draws.T

@@ -1,18 +1,20 @@
 """Which size to take, and how updates, loss, time and memory move with it, from the records."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from legroom.laws.model_size import SizeLaw
 from legroom.logbook import Records
 from legroom.questions.base import Recommendation
-from legroom.questions.size import choice, economy, wording
-from legroom.questions.size.answer import Range, SizeAnswer
-from legroom.questions.size.evidence import Trial, fit_losses, fit_steps, gather
+from legroom.questions.size import choice, economy, told, wording
+from legroom.questions.size.answer import SizeAnswer
+from legroom.questions.size.evidence import gather
+from legroom.questions.size.fits import fit_losses, fit_steps
 from legroom.questions.size.loss_law import LossLaw
+from legroom.questions.size.plateau import find_plateau
 from legroom.questions.size.records import SizeQuestion
-from legroom.questions.size.scores import compare_solvers, score_held_out
+from legroom.questions.size.scores import compare_solvers, score_held_out, tells_losses
+from legroom.questions.size.trials import Trial
 
 
 def advise(records: Records, question: SizeQuestion) -> SizeAnswer:
@@ -21,73 +23,86 @@ def advise(records: Records, question: SizeQuestion) -> SizeAnswer:
     own = evidence.of()
     inside = [trial for trial in evidence.trials if trial.solver == "own" and not trial.held_out]
     law, losses = fit_steps(inside), fit_losses(inside)
-    everything, all_losses, pace = fit_steps(own), fit_losses(own), economy.pace_law(evidence, question)
-    wanted, source = choice.wanted_loss(evidence, question)
-    times = choice.times_to(evidence, question, wanted)
-    best, near = choice.soonest(times)
-    place = _place(question, best)
     held_out = score_held_out(law, losses, evidence)
+    everything, all_losses, pace = fit_steps(own), fit_losses(own), economy.pace_law(evidence, question)
+    believed = all_losses if tells_losses(held_out) else None
+    laws = economy.Laws(steps=everything, losses=believed, pace=pace)
+    plateau = find_plateau(everything, question)
+    target = choice.wanted_loss(evidence, question)
+    times = choice.times_to(evidence, question, target["loss"])
+    best, near = choice.soonest(times)
+    place = _place(question, times, best)
     solvers, claims = compare_solvers(evidence, question)
-    told: dict[str, Any] = {"target": {"loss": wanted, "from": source}, "times": times, "held_out": held_out}
+    seen: dict[str, Any] = {"target": target, "times": times, "held_out": held_out, "solvers": solvers}
     recommended = best["value"] if best else None
     return SizeAnswer(
         job=records.head.job,
         machine=records.head.machine,
         seconds=records.seconds(),
-        notes=[*records.notes, *records.description().notes, *wording.notes(evidence, question, told)],
-        not_measured=wording.unknown(law, evidence, question),
-        recommendations=[_recommend(question, best, near, wanted)] if best and wanted is not None else [],
+        notes=[*records.notes, *records.description().notes, *wording.notes(evidence, question, seen)],
+        not_measured=wording.unknown(law, plateau, held_out, evidence, question),
+        recommendations=[_recommend(question, best, near, times, target["loss"])] if best else [],
         device=question.device,
         vary=question.vary,
         rate_rule=question.rate_rule,
         batch_size=int(question.settings["batch_size"]),
-        k1=wording.if_known(law.k1, law.k1_range),
-        k1_range=law.k1_range,
-        k2=wording.if_known(law.k2, law.k2_range),
-        k2_range=law.k2_range,
-        a=law.a,
-        b=law.b,
-        b_range=law.b_range,
-        holds_one={name: low <= 1 <= high for name, (low, high) in (("k1", law.k1_range), ("k2", law.k2_range))},
-        plateau=wording.told_plateau(law, question.num_samples),
-        plateau_range=_ends(law.plateau_range(question.num_samples)),
+        **_numbers(law),
+        holds_one=wording.holds_one(law),
+        falls_with_size=_falls(everything),
+        laws=told.tell_laws(everything, all_losses, pace),
+        plateau=plateau.value,
+        plateau_range=(plateau.low, plateau.high),
+        plateau_passed=plateau.is_passed,
         points=[_point(trial, law, losses, question) for trial in evidence.trials],
         recommended_width=recommended if question.vary == "width" else None,
         recommended_depth=recommended if question.vary == "depth" else None,
         own_value=question.own_value,
         judged_fraction=evidence.judged_fraction(),
         within=choice.best_within(evidence, question, times, best),
-        next_model=economy.next_doubling(everything, all_losses, pace, place, of_data=False),
-        next_data=economy.next_doubling(everything, all_losses, pace, place, of_data=True),
+        next_model=economy.next_doubling(laws, place, of_data=False),
+        next_data=economy.next_doubling(laws, place, of_data=True),
         memory=economy.memory_by_size(evidence, question),
         fill=economy.fill_by_size(evidence, question, pace),
-        solvers=solvers,
         solver_claims=claims,
         num_trials=len(evidence.trials),
-        lines=economy.law_lines(law, evidence, question),
+        lines=told.law_lines(law, losses, evidence, question),
+        pace_line=told.pace_line(pace, question),
         settings=dict(question.settings),
-        **told,
+        **seen,
     )
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _numbers(law: SizeLaw) -> dict[str, Any]:
+    """Of the fit that is scored; those whose range is wider than themselves are None."""
+    found: dict[str, Any] = {}
+    for name in ("a", "k1", "k2", "b"):
+        span = getattr(law, f"{name}_range")
+        found |= {name: wording.if_known(getattr(law, name), span), f"{name}_range": span}
+    return found
 
 
-def _ends(span: Sequence[float]) -> Range:
-    low, high = map(_finite, span)
-    return low, high
+def _falls(law: SizeLaw) -> bool | None:
+    low, high = law.k2_range
+    return True if low > 0 else False if high < 0 else None
 
 
-def _place(question: SizeQuestion, best: dict[str, Any] | None) -> tuple[float, float]:
-    """From where the next doubling is told: the size recommended, else the largest, on the whole data."""
-    return (best["num_parameters"] if best else max(question.num_parameters)), question.num_samples
+def _place(question: SizeQuestion, times: Sequence[dict[str, Any]], best: dict[str, Any] | None) -> tuple[float, float]:
+    """From where the next doubling is told: the size recommended, else the largest compared, on the whole data."""
+    largest = max((each["num_parameters"] for each in times), default=max(question.num_parameters))
+    return (best["num_parameters"] if best else largest), question.num_samples
 
 
 def _recommend(
-    question: SizeQuestion, best: dict[str, Any], near: tuple[int, int] | None, loss: float | None
+    question: SizeQuestion,
+    best: dict[str, Any],
+    near: tuple[int, int] | None,
+    times: Sequence[dict[str, Any]],
+    loss: float,
 ) -> Recommendation:
-    because = f"it reaches a loss of {loss:.4g} soonest, in {best['steps']:,.0f} updates"
+    alone = sum(each["num_reached"] > 0 for each in times) == 1
+    how = f"it alone of {len(times)} reaches" if alone else "it is the soonest to reach"
+    runs = f"; {best['num_reached']} of its {best['num_seeds']} runs did" if best["num_seeds"] > 1 else ""
+    because = f"{how} a loss of {loss:.4g}, in {best['steps']:,.0f} updates{runs}"
     return Recommendation(
         name=question.vary, value=best["value"], range=near, because=because, evidence=["size_trained"]
     )
@@ -97,12 +112,13 @@ def _point(trial: Trial, law: SizeLaw, losses: LossLaw | None, question: SizeQue
     """A trial as scripts and figures read it."""
     found, curve, cooled = trial.result, trial.curve, trial.cooled
     place = found.num_parameters, found.num_samples
-    told = curve is not None and trial.solver == "own"
+    foretold = curve is not None and trial.solver == "own"
     return {
         question.vary: trial.value,
         "fraction": trial.fraction,
         "seed": trial.seed,
         "solver": trial.solver,
+        "learning_rate": question.rate_of(trial.solver, trial.rate_factor),
         "num_parameters": found.num_parameters,
         "num_samples": found.num_samples,
         "outcome": found.outcome,
@@ -114,9 +130,10 @@ def _point(trial: Trial, law: SizeLaw, losses: LossLaw | None, question: SizeQue
         "step_seconds": found.step_seconds,
         "peak_bytes": found.peak_bytes,
         "held_out": trial.held_out,
-        "predicted_steps": law.steps(*place) if told else None,
-        "predicted_range": law.steps_range(*place) if told else None,
-        "predicted_loss": losses.loss(*place) if told and losses else None,
+        "predicted_steps": law.steps(*place) if foretold else None,
+        "predicted_range": law.steps_range(*place) if foretold else None,
+        "predicted_loss": losses.loss(*place) if foretold and losses else None,
         "curve": {"steps": found.steps, "loss": found.losses},
+        "cooled_curve": {"steps": found.cooled_steps, "loss": found.cooled_losses},
         "seconds": found.seconds,
     }

@@ -24,15 +24,24 @@ class SizeAnswer(Answer):
     k2: float | None
     """Exponent of the parameters; None where its range is wider than itself."""
     k2_range: Range
-    a: float
-    b: float
+    a: float | None
+    """None, as b, where its range is wider than itself."""
+    a_range: Range = (None, None)
+    b: float | None
     """Updates that no larger model gets below."""
     b_range: Range
-    holds_one: dict[str, bool]
-    """Whether the ranges of k1 and k2 hold 1, which N. Ardalani et al. (2018) state."""
+    holds_one: dict[str, bool | None]
+    """Whether the ranges of k1 and k2 hold 1, which N. Ardalani et al. (2018) state; None of one that is not told."""
+    falls_with_size: bool | None = None
+    """Whether larger models need fewer updates; None where the range of k2 holds 0."""
+    laws: dict[str, Any] = field(default_factory=dict)
+    """Of updates, loss and seconds a step through all trials, those held out among them, each number with a range."""
     plateau: float | None
     """Parameters from which on twice as many save less than 5 % of the updates, on the whole data; None: open."""
     plateau_range: Range
+    """Within the sizes tried and twice the largest; None as its end: the trials do not bound it."""
+    plateau_passed: bool = False
+    """Whether it begins at the smallest size tried or below."""
     points: list[dict[str, Any]]
     """Every trial, with what the law gives there."""
     held_out: list[dict[str, Any]]
@@ -42,9 +51,9 @@ class SizeAnswer(Answer):
     own_value: int | None
     """Of the job as it is."""
     target: dict[str, Any]
-    """`loss`, and where it comes from: `given` or `own`, what the job's own size reaches."""
+    """`loss`, and where it comes from: `given`; `own`, what the job's own size reaches; else `largest tried`, its."""
     times: list[dict[str, Any]]
-    """Of each size: updates and seconds to the target, its least loss."""
+    """Of each size: updates and seconds to the target in the middle of its runs, how many of them reached it."""
     judged_fraction: float
     """Share of the data on which sizes are compared by time."""
     within: dict[str, Any]
@@ -63,5 +72,7 @@ class SizeAnswer(Answer):
     """Whether Adam needs fewer updates, and gains more by size; None where the ranges leave it open."""
     num_trials: int
     lines: list[dict[str, Any]] = field(default_factory=list)
-    """The law over parameters for each share of the data, with its range, for figures."""
+    """Updates and loss over parameters for each share of the data by the scored fits, with ranges, for figures."""
+    pace_line: dict[str, Any] = field(default_factory=dict)
+    """Seconds a step over parameters, with its range."""
     settings: dict[str, Any]

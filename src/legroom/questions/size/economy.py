@@ -1,7 +1,8 @@
 """What twice the model or twice the data would buy, whether it fits, and how well it fills the device."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,23 @@ from legroom.questions.size.evidence import Evidence
 from legroom.questions.size.loss_law import LossLaw
 from legroom.questions.size.records import SizeQuestion
 
+Span = tuple[float, float]
+
 FAR = 64.0
 """Times the largest model: where the pace of the device is at its best by the law."""
 LARGEST_CARD = "b200-180gb"
+GRADIENT_BYTES, BACKWARD_SHARE = 4, 2 / 3
+"""Of a parameter, and of a step: what devices send each other, and the time behind which that hides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laws:
+    """Through all trials, held out or not."""
+
+    steps: SizeLaw
+    losses: LossLaw | None
+    """None where there is none, or where it did badly at what was held out."""
+    pace: SpeedLaw | None
 
 
 def parameters_of(question: SizeQuestion) -> dict[int, int]:
@@ -24,53 +39,120 @@ def parameters_of(question: SizeQuestion) -> dict[int, int]:
 
 
 def pace_law(evidence: Evidence, question: SizeQuestion) -> SpeedLaw | None:
-    """Seconds a step by parameters, as the law of steps by batch size has it: a floor that bends into a proportion."""
+    """Seconds a step by parameters, as the law of steps by batch size has it: a floor that bends into a proportion.
+
+    Its doubt is how far it misses the largest size when that is left out.
+    """
     sizes = parameters_of(question)
-    points = [(sizes[value], seconds) for value, seconds in evidence.step_seconds().items() if seconds > 0]
-    return fit_speed(points) if len(points) > 1 else None
+    points = sorted((sizes[value], seconds) for value, seconds in evidence.step_seconds().items() if seconds > 0)
+    if len(points) < 2:
+        return None
+    law = fit_speed(points)
+    if len(points) == 2:
+        return law
+    largest, seconds = points[-1]
+    missed = abs(math.log(fit_speed(points[:-1]).seconds(largest) / seconds))
+    return replace(law, doubt=max(law.doubt, math.expm1(missed)))
 
 
-def next_doubling(
-    law: SizeLaw, losses: LossLaw | None, pace: SpeedLaw | None, place: tuple[float, float], *, of_data: bool
-) -> dict[str, Any]:
+def next_doubling(laws: Laws, place: tuple[float, float], *, of_data: bool) -> dict[str, Any]:
     """Updates, loss and time at twice the model or the data, over those at the place (parameters, samples)."""
     there = (place[0], 2 * place[1]) if of_data else (2 * place[0], place[1])
-    ratios = np.exp(law.draws.log_steps(*there) - law.draws.log_steps(*place))
-    low, high = quantiles(ratios)
-    slower = pace.seconds(there[0]) / pace.seconds(place[0]) if pace else None
-    steps = float(np.median(ratios))
+    ratios = np.exp(laws.steps.draws.log_steps(*there) - laws.steps.draws.log_steps(*place))
+    steps, span = float(np.median(ratios)), quantiles(ratios)
     return {
         "num_parameters": round(there[0]),
         "num_samples": round(there[1]),
         "steps_ratio": steps,
-        "steps_ratio_range": (low, high),
-        "step_seconds_ratio": slower,
-        "seconds_ratio": None if slower is None else steps * slower,
-        "speedup_needed": None if slower is None or of_data else max(1.0, steps * slower),
-        "loss_ratio": None if losses is None else losses.loss(*there) / losses.loss(*place),
-        "loss": None if losses is None else losses.loss(*there),
+        "steps_ratio_range": span,
+        **_next_seconds(laws.pace, place[0], there[0], steps, span),
+        **_next_loss(laws.losses, place, there),
+    }
+
+
+def _next_seconds(pace: SpeedLaw | None, size: float, doubled: float, steps: float, span: Span) -> dict[str, Any]:
+    """Of a step, of a training, and how much faster steps and link must become; of twice the data a step stays."""
+    if pace is None:
+        return {"step_seconds_ratio": None, "seconds_ratio": None, "speedup_needed": None}
+    slower = pace.seconds(doubled) / pace.seconds(size)
+    now, then = pace.interval(size), pace.interval(doubled)
+    low, high = (then[0] / now[1], then[1] / now[0]) if doubled > size else (1.0, 1.0)
+    whole = span[0] * low, span[1] * high
+    found = {"step_seconds_ratio": slower, "step_seconds_ratio_range": (low, high)}
+    found |= {"seconds_ratio": steps * slower, "seconds_ratio_range": whole}
+    if doubled == size:
+        return {**found, "speedup_needed": None}
+    needed = {"speedup_needed": max(1.0, steps * slower), "speedup_needed_range": tuple(max(1.0, one) for one in whole)}
+    return {**found, **needed, **_next_link(doubled, pace.seconds(doubled), slower)}
+
+
+def _next_link(num_parameters: float, step_seconds: float, slower: float) -> dict[str, Any]:
+    """The link on which devices that share the batch hide the doubled model's gradients behind its backward pass.
+
+    In a ring each sends nearly twice the gradients (`legroom.laws.communication`), and twice the model has twice as
+    many while its step takes only so many times as long.
+    """
+    return {
+        "link_bytes_per_second": 2 * GRADIENT_BYTES * num_parameters / (BACKWARD_SHARE * step_seconds),
+        "link_speedup_needed": max(1.0, 2 / slower),
+    }
+
+
+def _next_loss(losses: LossLaw | None, place: tuple[float, float], there: tuple[float, float]) -> dict[str, Any]:
+    if losses is None:
+        return {"loss_ratio": None, "loss": None}
+    return {
+        "loss_ratio": losses.loss(*there) / losses.loss(*place),
+        "loss_ratio_range": losses.ratio_range(place, there),
+        "loss": losses.loss(*there),
+        "loss_range": losses.loss_range(*there),
     }
 
 
 def memory_by_size(evidence: Evidence, question: SizeQuestion) -> dict[str, Any]:
-    """A line through the peaks, what fits this device, and the card that the next doubling needs."""
+    """A line through the peaks, what fits this device, and the card that the next doubling needs.
+
+    Ranges are those of lines through all points but one.
+    """
     sizes, peaks = parameters_of(question), evidence.peak_bytes()
     points = [(sizes[value], peak) for value, peak in peaks.items() if peak > 0]
     if len(points) < 2:
         return {}
-    line = np.polyfit([size for size, _ in points], [peak for _, peak in points], 1)
-    slope, fixed = max(float(line[0]), 0.0), float(line[1])
-    needed = fixed + slope * 2 * max(sizes.values())
+    doubled = 2 * max(size for size, _ in points)
+    (slope, fixed), (slopes, needs) = _line(points), _ranges(points, doubled)
+    needed = fixed + slope * doubled
     return {
         "bytes_per_parameter": slope,
+        "bytes_per_parameter_range": slopes,
         "fixed_bytes": fixed,
         "peak_bytes": dict(sorted(peaks.items())),
         "memory_bytes": question.memory_bytes,
         "next_bytes": needed,
-        "next_fits": needed <= question.memory_bytes if question.memory_bytes else None,
+        "next_bytes_range": needs,
+        "next_fits": _fits(needs, question.memory_bytes),
         "most_parameters": _most(slope, fixed, question.memory_bytes),
         **_cards(needed, question),
     }
+
+
+def _line(points: Sequence[tuple[int, int]]) -> tuple[float, float]:
+    """Slope and level."""
+    line = np.polyfit([size for size, _ in points], [peak for _, peak in points], 1)
+    return max(float(line[0]), 0.0), float(line[1])
+
+
+def _ranges(points: Sequence[tuple[int, int]], doubled: int) -> tuple[Span, Span]:
+    """Of the slope, and of the bytes that the doubled model needs."""
+    others = [[each for each in points if each != left] for left in points] if len(points) > 2 else []
+    lines = [_line(some) for some in (points, *others)]
+    slopes, needs = [slope for slope, _ in lines], [fixed + slope * doubled for slope, fixed in lines]
+    return (min(slopes), max(slopes)), (min(needs), max(needs))
+
+
+def _fits(needs: Span, memory_bytes: int) -> bool | None:
+    """None where nobody knows."""
+    low, high = needs
+    return None if not memory_bytes or low <= memory_bytes < high else high <= memory_bytes
 
 
 def _most(slope: float, fixed: float, memory_bytes: int) -> float | None:
@@ -102,39 +184,3 @@ def fill_by_size(evidence: Evidence, question: SizeQuestion, pace: SpeedLaw | No
         }
         for value, seconds in paces.items()
     ]
-
-
-def value_at(num_parameters: float, sizes: Mapping[int, int]) -> float | None:
-    """The width or depth with so many parameters, on a line through the logarithms; None far outside.
-
-    >>> round(value_at(4e4, {10: 10_000, 100: 1_000_000}))
-    20
-    """
-    ordered = sorted((math.log(size), math.log(value)) for value, size in sizes.items())
-    if len(ordered) < 2 or not 0 < num_parameters < math.inf:
-        return None
-    slope = (ordered[-1][1] - ordered[0][1]) / (ordered[-1][0] - ordered[0][0])
-    wanted = math.log(num_parameters)
-    places, values = [each[0] for each in ordered], [each[1] for each in ordered]
-    inside = float(np.interp(wanted, places, values))
-    beyond = slope * (wanted - min(max(wanted, places[0]), places[-1]))
-    return math.exp(inside + beyond)
-
-
-def law_lines(law: SizeLaw, evidence: Evidence, question: SizeQuestion) -> list[dict[str, Any]]:
-    """The law over parameters for each share of the data that was trained on, with its range."""
-    samples = {trial.fraction: trial.result.num_samples for trial in evidence.of()}
-    sizes: Sequence[float] = np.geomspace(min(question.num_parameters), 2 * max(question.num_parameters), 24).tolist()
-    lines = []
-    for fraction, num_samples in sorted(samples.items()):
-        ranges = [law.steps_range(size, num_samples) for size in sizes]
-        lines.append(
-            {
-                "fraction": fraction,
-                "num_parameters": sizes,
-                "steps": [law.steps(size, num_samples) for size in sizes],
-                "low": [low for low, _ in ranges],
-                "high": [high for _, high in ranges],
-            }
-        )
-    return lines

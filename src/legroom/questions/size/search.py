@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from legroom.questions.size.evidence import gather
-from legroom.questions.size.records import SizeQuestion, Solver
+from legroom.errors import JobError
+from legroom.questions.size.evidence import Evidence, gather
+from legroom.questions.size.records import RATE_FACTORS, SizeQuestion, SizeTrained, Solver, TrainSize
 from legroom.session import Session
 
 MOST_SHARE = 1 / 3
@@ -13,6 +15,10 @@ MOST_SHARE = 1 / 3
 LEAST_SECONDS = 2.0
 SHORT = 0.8
 """An unsettled trial that had less than this share of the time that it may have now is run again."""
+PATIENCE = 4.0
+"""Times the seconds foreseen, after which a trial that the fit can do without ends: some curves creep for ever."""
+NUM_SURE = 4
+"""Sizes, the smallest ones, that are tried however long they take."""
 WIDTH_COST = 0.5
 """How the time of a trial grows with the parameters, as a power: larger models need fewer, slower updates."""
 
@@ -25,6 +31,8 @@ class Planned(NamedTuple):
     more: int
     """Added to the seed."""
     solver: Solver
+    rate_factor: float | None = None
+    """None: the best of those tried."""
 
 
 def planned(question: SizeQuestion) -> Iterator[Planned]:
@@ -33,11 +41,16 @@ def planned(question: SizeQuestion) -> Iterator[Planned]:
     for value, fraction in (*inside, *held):
         yield Planned(value, fraction, 0, "own")
     for solver in compared(question):
-        for value, fraction in inside:
+        for factor in RATE_FACTORS:
+            yield Planned(*inside[0], 0, solver, factor)
+        for value, fraction in inside[1:]:
             yield Planned(value, fraction, 0, solver)
     for more in range(1, question.num_seeds):
         for value, fraction in (*inside, *held):
             yield Planned(value, fraction, more, "own")
+        for solver in compared(question):
+            for value, fraction in inside:
+                yield Planned(value, fraction, more, solver)
 
 
 def compared(question: SizeQuestion) -> list[Solver]:
@@ -57,25 +70,62 @@ def _places(question: SizeQuestion) -> tuple[list[tuple[int, float]], list[tuple
 
 
 def run_trials(session: Session, question: SizeQuestion, started: float) -> None:
-    """Run what is planned, as far as the budget goes.
-
-    What scores the fit, and more seeds, are passed over where they are too long for what is left; what the fit rests on
-    is tried even so, since a run that is cut short bounds it.
-    """
+    """Run what is planned, as far as the budget goes."""
     plan = list(planned(question))
     for number, each in enumerate(plan):
         left = question.budget_seconds - (session.clock() - started)
-        limit = min(left, MOST_SHARE * question.budget_seconds)
-        request = question.trial(each.value, each.fraction, each.more, max(limit, LEAST_SECONDS), each.solver)
-        known = session.logbook.recall(request)
-        longer = known is not None and known.outcome == "unsettled" and known.seconds < SHORT * request.max_seconds
-        if known is not None and not longer:
-            continue
-        optional = each.more > 0 or question.is_held_out(each.value, each.fraction)
-        if limit < LEAST_SECONDS or (optional and foreseen(session, question, each) > left):
-            continue
-        session.progress(words(each, question), _share(number, plan, left, question))
+        request = _request(session, question, each, left)
+        if request is not None:
+            session.progress(words(each, question), _share(number, plan, left, question))
+            _train(session, question, request)
+
+
+def _request(session: Session, question: SizeQuestion, each: Planned, left: float) -> TrainSize | None:
+    """The trial to run now; None where it is known, or too long for what is left.
+
+    What scores the fit, more seeds, and the larger of many sizes are passed over where they are too long; what the fit
+    rests on is tried even so, since a run that is cut short bounds it.
+    """
+    limit = min(left, MOST_SHARE * question.budget_seconds)
+    evidence = gather(session.records.entries, question)
+    factor = each.rate_factor or evidence.rate_factor(each.solver)
+    place = each.value, each.fraction, each.more
+    request = question.trial(*place, max(limit, LEAST_SECONDS), each.solver, factor)
+    known = session.logbook.recall(request)
+    longer = known is not None and known.outcome == "unsettled" and known.seconds < SHORT * request.max_seconds
+    if limit < LEAST_SECONDS or (known is not None and not longer):
+        return None
+    if not _is_optional(each, question):
+        return request
+    expected = foreseen(evidence, question, each)
+    if expected > left:
+        return None
+    patient = known is not None or expected == 0  # who asks for more time than a trial had gets it
+    most = request.max_seconds if patient else max(LEAST_SECONDS, PATIENCE * expected)
+    return replace(request, max_seconds=min(request.max_seconds, most))
+
+
+def _is_optional(each: Planned, question: SizeQuestion) -> bool:
+    is_large = each.value not in sorted(question.values)[:NUM_SURE]
+    return each.more > 0 or is_large or question.is_held_out(each.value, each.fraction)
+
+
+def _train(session: Session, question: SizeQuestion, request: TrainSize) -> None:
+    """Run the trial; one that fails is a record like others, unless the job fails whatever its size."""
+    started = session.clock()
+    try:
         session.measure(request)
+    except JobError as error:
+        failed = SizeTrained(outcome="failed", why=str(error))
+        session.logbook.record(request, failed, session.clock() - started)
+        if _fails_always(gather(session.records.entries, question)):
+            raise
+
+
+def _fails_always(evidence: Evidence) -> bool:
+    """Whether nothing but failures was seen, at two sizes or more."""
+    outcomes = {trial.result.outcome for trial in evidence.trials}
+    return outcomes == {"failed"} and len({trial.value for trial in evidence.trials}) > 1
 
 
 def _share(number: int, plan: Sequence[Planned], left: float, question: SizeQuestion) -> float:
@@ -89,12 +139,12 @@ def words(each: Planned, question: SizeQuestion) -> str:
     return f"{question.vary} {each.value:,}, {100 * each.fraction:.3g} % of the data{solver}, seed {each.more}"
 
 
-def foreseen(session: Session, question: SizeQuestion, each: Planned) -> float:
+def foreseen(evidence: Evidence, question: SizeQuestion, each: Planned) -> float:
     """Seconds that the trial should take, by the one most like it; 0 where there is none."""
     sizes = dict(zip(question.values, question.num_parameters, strict=True))
     known = [
         (abs(math.log(each.fraction / trial.fraction)) + abs(math.log(sizes[each.value] / sizes[trial.value])), trial)
-        for trial in gather(session.records.entries, question).trials
+        for trial in evidence.trials
         if trial.result.outcome == "settled"
     ]
     if not known:

@@ -1,13 +1,14 @@
 """What the answer says in words: what was cut short, what stays open, and what would tell it."""
 
 import itertools
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from legroom.laws.model_size import SizeLaw
 from legroom.questions.size.evidence import Evidence
+from legroom.questions.size.plateau import Plateau, open_words
 from legroom.questions.size.records import SizeQuestion
+from legroom.questions.size.scores import tells_losses
 from legroom.questions.size.search import planned
 
 RULES = {
@@ -16,10 +17,6 @@ RULES = {
     "mup": "Rates were scaled with the width from the job's own size on, for each kind of parameter as muP does; "
     "initial weights stayed as the job makes them",
 }
-
-
-WIDEST_PLATEAU = 100.0
-"""Ends of the plateau's range further apart than this factor are no knowledge."""
 
 
 def part(fraction: float) -> str:
@@ -31,12 +28,6 @@ def part(fraction: float) -> str:
     return "the whole data" if fraction == 1 else f"{100 * fraction:.3g} % of the data"
 
 
-def told_plateau(law: SizeLaw, num_samples: float) -> float | None:
-    """Where the plateau begins, where the trials tell."""
-    low, high = law.plateau_range(num_samples)
-    return law.plateau(num_samples) if 0 < high <= WIDEST_PLATEAU * low else None
-
-
 def if_known(value: float, span: tuple[float, float]) -> float | None:
     """The value, where its range is no wider than itself.
 
@@ -46,29 +37,44 @@ def if_known(value: float, span: tuple[float, float]) -> float | None:
     return value if span[1] - span[0] <= abs(value) else None
 
 
-def unknown(law: SizeLaw, evidence: Evidence, question: SizeQuestion) -> list[str]:
+def holds_one(law: SizeLaw) -> dict[str, bool | None]:
+    """Whether the ranges of both exponents hold 1; None of one that is not told."""
+    return {
+        name: low <= 1 <= high if if_known(value, (low, high)) is not None else None
+        for name, value, (low, high) in (("k1", law.k1, law.k1_range), ("k2", law.k2, law.k2_range))
+    }
+
+
+def unknown(
+    law: SizeLaw, plateau: Plateau, held_out: Sequence[dict[str, Any]], evidence: Evidence, question: SizeQuestion
+) -> list[str]:
     """What the trials leave open, and what would narrow it."""
-    return [*_wide(law, question), *_open_plateau(law, question), *_not_run(evidence, question)]
-
-
-def _open_plateau(law: SizeLaw, question: SizeQuestion) -> Iterable[str]:
-    low, high = law.plateau_range(question.num_samples)
-    if told_plateau(law, question.num_samples) is None:
-        least = "anywhere" if low <= 0 else f"at {low:,.3g} parameters or more" if math.isfinite(low) else "nowhere"
-        most = f", at {high:,.3g} at most" if math.isfinite(high) and low < high else ""
-        yield f"the plateau: by these trials it may begin {least}{most}. Larger {question.vary}s would tell"
+    words = open_words(plateau, question.vary)
+    return [*_wide(law, question), *([words] if words else []), *_losses(held_out), *_not_run(evidence, question)]
 
 
 def _wide(law: SizeLaw, question: SizeQuestion) -> Iterable[str]:
-    what = f"--{question.vary}s"
-    ways = {"k1": "--fractions further apart", "k2": f"{what} further apart"}
+    ways = {"k1": "--fractions further apart", "k2": f"--{question.vary}s further apart"}
+    ways["b"] = f"larger --{question.vary}s"
     for name, way in ways.items():
         value, (low, high) = getattr(law, name), getattr(law, f"{name}_range")
         if if_known(value, (low, high)) is None:
-            yield (
-                f"{name}: its range, {low:.2f} to {high:.2f}, is wider than its value, {value:.2f}, so none is told. "
-                f"{way[0].upper() + way[1:] if way[0] != '-' else way}, more --seeds or a longer --budget narrow it"
-            )
+            wider = f"{name}: its range, {_short(low)} to {_short(high)}, is wider than its value, {_short(value)}"
+            yield f"{wider}, so none is told; {way}, more --seeds or a longer --budget narrow it"
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if abs(value) < 10 else f"{value:,.0f}"
+
+
+def _losses(held_out: Sequence[dict[str, Any]]) -> Iterable[str]:
+    if not tells_losses(held_out):
+        missed = [each for each in held_out if "loss_inside" in each and not each["loss_inside"]]
+        scored = sum("loss_inside" in each for each in held_out)
+        yield (
+            f"the loss at twice the model or the data: its law missed {len(missed)} of {scored} losses held out of the "
+            "fit, so none is told. --fractions and sizes further apart show more of it"
+        )
 
 
 def _not_run(evidence: Evidence, question: SizeQuestion) -> Iterable[str]:
@@ -83,9 +89,20 @@ def _not_run(evidence: Evidence, question: SizeQuestion) -> Iterable[str]:
 def notes(evidence: Evidence, question: SizeQuestion, told: dict[str, Any]) -> list[str]:
     """What a reader has to know to read the numbers."""
     found = itertools.chain(
-        [RULES[question.rate_rule]], _ended(evidence, question), _judged(evidence, question), _target(question, told)
+        [RULES[question.rate_rule]],
+        _refused(question),
+        _ended(evidence, question),
+        _judged(evidence, question),
+        _target(question, told),
+        _solvers(told["solvers"]),
     )
     return list(found)
+
+
+def _refused(question: SizeQuestion) -> Iterable[str]:
+    if question.refused_values:
+        listed = ", ".join(map(str, question.refused_values))
+        yield f"The job cannot make a model of {question.vary} {listed}, which is left out"
 
 
 def _ended(evidence: Evidence, question: SizeQuestion) -> Iterable[str]:
@@ -94,24 +111,46 @@ def _ended(evidence: Evidence, question: SizeQuestion) -> Iterable[str]:
         "unsettled": "ended while their loss still fell, so at least as many updates are needed; the fit uses them so",
         "diverged": "diverged, and are left out of the fit",
         "out_of_memory": "ran out of memory, and are left out of the fit",
+        "failed": "failed, and are left out of the fit",
     }
     for outcome, saying in sayings.items():
-        places = [trial.place for trial in evidence.trials if trial.result.outcome == outcome]
-        if places:
-            listed = "; ".join(
-                f"{question.vary} {value:,} on {part(fraction)}" for value, fraction in dict.fromkeys(places)
-            )
-            yield f"{len(places)} of {len(evidence.trials)} trials {saying}: {listed}"
+        ended = [trial for trial in evidence.trials if trial.result.outcome == outcome]
+        if ended:
+            places = dict.fromkeys(trial.place for trial in ended)
+            listed = "; ".join(f"{question.vary} {value:,} on {part(fraction)}" for value, fraction in places)
+            why = "".join(f" ({why})" for why in dict.fromkeys(trial.result.why for trial in ended) if why)
+            yield f"{len(ended)} of {len(evidence.trials)} trials {saying}: {listed}{why}"
 
 
 def _judged(evidence: Evidence, question: SizeQuestion) -> Iterable[str]:
-    if (fraction := evidence.judged_fraction()) < 1:
-        yield f"Sizes are compared by time on {part(fraction)}: no two of them were trained on more"
+    fraction = evidence.judged_fraction()
+    if fraction < 1:
+        whole = [value for value in question.values if evidence.at(value, 1.0)]
+        why = "the job's own came to no minimum on more" if len(whole) > 1 else "no two of them were trained on more"
+        yield f"Sizes are compared by time on {part(fraction)}: {why}"
+    left = [value for value in question.values if not evidence.at(value, fraction)]
+    if left:
+        listed = ", ".join(f"{value:,}" for value in left)
+        yield f"Not compared by time, since not trained on {part(fraction)}: {question.vary} {listed}"
 
 
 def _target(question: SizeQuestion, told: dict[str, Any]) -> Iterable[str]:
-    loss = told["target"]["loss"]
+    target = told["target"]
+    loss = target["loss"]
+    if target["from"] == "largest tried":
+        own = f", {question.own_value:,}," if question.own_value else ""
+        yield (
+            f"The job's own {question.vary}{own} came to no minimum here, so the loss to reach is that of the largest "
+            f"that did, {target['value']:,}. Name a --target, or raise --budget"
+        )
     if loss is not None and not any(each["seconds"] is not None for each in told["times"]):
         best = min((each["least_loss"] for each in told["times"]), default=None)
         nearest = f"; the least seen is {best:.4g}" if best is not None else ""
         yield f"No {question.vary} reached a loss of {loss:.4g}{nearest}. Name a higher --target"
+
+
+def _solvers(solvers: Sequence[dict[str, Any]]) -> Iterable[str]:
+    if solvers:
+        own = {True: "the job's own rate", False: "the best of three at the smallest size"}
+        listed = "; ".join(f"{each['solver']} at {each['learning_rate']:g}, {own[each['is_own']]}" for each in solvers)
+        yield f"Optimizers are compared at one rate each: {listed}. A rate that suits one less is part of what is seen"

@@ -1,0 +1,143 @@
+"""What twice the model or the data buys, with its ranges, what fits, and what the figures mark."""
+
+from dataclasses import replace
+
+import pytest
+
+from legroom.host.cards import CONTEXT_BYTES
+from legroom.questions.size.figures import figures_of, tables_of
+from legroom.questions.size.view import size_rows
+from legroom.testing import FakeSizes, plant_host
+from legroom.testing.host import plant_gpu
+
+PLANTED = FakeSizes(a=40.0, k1=0.8, k2=0.5, b=60.0)
+NUM_CASES = 8
+
+
+def holds(span, value):
+    return span[0] <= value <= span[1]
+
+
+def test_ranges_of_what_the_next_doubling_buys_hold_what_was_planted_in_most_cases(ask, tmp_path):
+    num_held = {"steps": 0, "data": 0, "seconds": 0, "loss": 0}
+    for case in range(NUM_CASES):
+        fake = replace(PLANTED, noise=0.1, parameters_per_second=1e8)
+        answer, _ = ask(fake, tmp_path / str(case), seed=case)
+        size, samples = answer.next_model["num_parameters"] // 2, 10_000
+        steps = fake.steps(2 * size, samples) / fake.steps(size, samples)
+        slower = (1e-4 + 2 * size / 1e8) / (1e-4 + size / 1e8)
+        data = fake.steps(size, 2 * samples) / fake.steps(size, samples)
+        loss = fake.loss(size, 2 * samples) / fake.loss(size, samples)
+        num_held["steps"] += holds(answer.next_model["steps_ratio_range"], steps)
+        num_held["data"] += holds(answer.next_data["steps_ratio_range"], data)
+        num_held["seconds"] += holds(answer.next_model["seconds_ratio_range"], steps * slower)
+        num_held["loss"] += holds(answer.next_data["loss_ratio_range"], loss)
+    assert min(num_held.values()) >= 0.8 * NUM_CASES, num_held
+
+
+def test_losses_held_out_lie_in_their_ranges_where_the_law_is_the_planted_one(ask, tmp_path):
+    answer, _ = ask(PLANTED, tmp_path)
+    assert all(each["loss_inside"] and abs(each["loss_error"]) < 0.05 for each in answer.held_out)
+    law = answer.laws["loss"]
+    assert all(holds(law[f"{name}_range"], law[name]) for name in ("floor", "alpha", "beta"))
+
+
+class Drops(FakeSizes):
+    """The whole data give a third of the loss that less of them foretell."""
+
+    def loss(self, num_parameters, num_samples):
+        return super().loss(num_parameters, num_samples) * (1 / 3 if num_samples == self.num_samples else 1)
+
+
+def test_a_law_of_the_loss_that_missed_what_was_held_out_foretells_none(ask, tmp_path):
+    answer, _ = ask(Drops(a=40.0, k1=0.8, k2=0.5, b=60.0), tmp_path)
+    assert (answer.next_data["loss_ratio"], answer.next_model["loss_ratio"]) == (None, None)
+    assert any("the loss at twice the model or the data: its law missed 4 of 7" in each for each in answer.not_measured)
+
+
+@pytest.mark.parametrize("k2", [0.0, 0.01])
+def test_a_plateau_that_begins_below_the_smallest_size_is_told_as_passed(ask, tmp_path, k2):
+    answer, _ = ask(replace(PLANTED, k2=k2, a=2.0), tmp_path)
+    smallest = 32 * 16**2
+    assert (answer.plateau, answer.plateau_range) == (smallest, (smallest, smallest))
+    assert answer.plateau_passed
+    assert not any("the plateau" in each for each in answer.not_measured)
+    assert any("at the smallest size tried or below" in remark for _, _, remark in size_rows(answer))
+
+
+def test_a_plateau_beyond_the_sizes_tried_is_open_and_larger_ones_would_tell(ask, tmp_path):
+    answer, _ = ask(replace(PLANTED, b=0.0, k2=1.0, a=4000.0), tmp_path)
+    assert (answer.plateau, answer.plateau_range[1]) == (None, None)
+    assert any("It takes larger --widths to tell" in each for each in answer.not_measured)
+
+
+@pytest.mark.parametrize(("k2", "word"), [(0.5, "fall"), (-0.3, "rise")])
+def test_whether_updates_fall_with_the_size_is_said(ask, tmp_path, k2, word):
+    fake = replace(PLANTED, k2=k2, a=40.0 if k2 > 0 else 0.3, b=0.0)
+    answer, _ = ask(fake, tmp_path, vary="depth", depths=[4, 8, 16, 32])
+    assert ("by depth", word) in [(name, value) for name, value, _ in size_rows(answer)]
+
+
+def test_on_a_gpu_what_fits_is_judged_by_what_torch_may_take(ask, tmp_path):
+    largest = 32 * 128**2
+    total = 200_000_000 + 16 * 2 * largest + CONTEXT_BYTES
+    for more, fits in ((2**20, True), (-(2**20), False)):
+        host = plant_host(gpus=(plant_gpu(total_bytes=total + more),))
+        answer, _ = ask(PLANTED, tmp_path / str(fits), device="cuda", host=host)
+        assert answer.memory["next_fits"] is fits
+        assert (answer.memory["next_card"], answer.memory["next_num_devices"]) == ("rtx3080-10gb", 1)
+
+
+def test_a_model_that_no_card_holds_is_shared_out(ask, tmp_path):
+    fake = replace(PLANTED, unit=2_000_000, parameters_per_second=1e14)
+    answer, _ = ask(fake, tmp_path, device="cuda", host=plant_host(gpus=(plant_gpu(),)))
+    assert answer.memory["next_card"] == "b200-180gb"
+    assert answer.memory["next_num_devices"] == -(-answer.memory["next_bytes"] // ((183359 - 528) * 2**20))
+    assert any(f"{answer.memory['next_num_devices']} of them" in remark for _, _, remark in size_rows(answer))
+
+
+def test_the_link_must_become_faster_by_what_gradients_grow_over_what_steps_do(ask, tmp_path):
+    fast, _ = ask(replace(PLANTED, parameters_per_second=1e14), tmp_path / "fast")
+    slow, _ = ask(replace(PLANTED, parameters_per_second=1e6), tmp_path / "slow")
+    assert fast.next_model["link_speedup_needed"] == pytest.approx(2.0, rel=0.05)
+    assert slow.next_model["link_speedup_needed"] == pytest.approx(1.0, abs=0.05)
+    gradients = 4 * fast.next_model["num_parameters"]
+    assert fast.next_model["link_bytes_per_second"] == pytest.approx(2 * gradients / (2 / 3 * 1e-4), rel=0.05)
+
+
+def series(answer, name):
+    (figure,) = [each for each in figures_of(answer) if each.name == name]
+    return {each.name: each for each in figure.series}
+
+
+def test_laws_are_dashes_with_a_band_what_was_held_out_is_rings_and_what_was_cut_short_crosses(ask, tmp_path):
+    answer, _ = ask(replace(PLANTED, never_settles_above=700), tmp_path)
+    for name, what in (("size-steps", "at least, its loss still fell"), ("size-loss", "at most, it still fell")):
+        drawn = series(answer, name)
+        law = drawn["25 % of the data: law"]
+        assert (law.style, len(law.low), len(law.high)) == ("dashes", len(law.x), len(law.x))
+        assert drawn["25 % of the data: measured"].style == "points"
+        assert drawn["25 % of the data: held out"].style == "rings"
+        cut = [each for each in drawn.values() if each.style == "crosses"]
+        assert sum(len(each.x) for each in cut) == sum(each["at_least"] for each in answer.points) > 0
+        assert all(what in each.name for each in cut)
+    assert "the whole data: measured" not in series(answer, "size-steps")
+
+
+def test_the_figure_of_time_has_laws_with_bands_and_rings_and_curves_have_the_lengths_that_cooled_down(ask, tmp_path):
+    answer, _ = ask(PLANTED, tmp_path)
+    time = series(answer, "size-time")
+    assert time["updates, held out"].style == "rings"
+    for name in ("updates: law", "seconds a step: law"):
+        assert time[name].style == "dashes"
+        assert time[name].low
+    curves = series(answer, "size-curves")
+    whole = [each for each in answer.points if (each["width"], each["fraction"]) == (16, 1.0)]
+    assert curves["width 16, seed 0: cooled down by then"].x == whole[0]["cooled_curve"]["steps"]
+
+
+def test_answers_with_other_rules_of_the_rate_stand_beside_each_other(ask, tmp_path):
+    fixed, _ = ask(PLANTED, tmp_path)
+    scaled, _ = ask(PLANTED, tmp_path, rate_rule="mup")
+    (table,) = [each for each in tables_of(scaled, [fixed]) if each.name == "size-rules"]
+    assert [row[0] for row in table.rows] == ["mup", "fixed"]

@@ -1,0 +1,94 @@
+"""Which trials are run: as long as they should take, at a rate that suits the optimizer, past those that fail."""
+
+from dataclasses import replace
+
+import pytest
+
+from legroom.errors import JobRaised, NothingMeasured
+from legroom.job import Settings
+from legroom.session import advise_again
+from legroom.testing import FakeSizes
+
+PLANTED = FakeSizes(a=40.0, k1=0.8, k2=0.5, b=60.0)
+
+
+def test_usual_shares_of_much_data_span_a_factor_of_sixteen(ask, trials, tmp_path):
+    _, machine = ask(PLANTED, tmp_path)
+    shares = sorted({request.fraction for request in trials(machine)})
+    assert shares[-1] == 1.0
+    assert shares[-2] / shares[0] == pytest.approx(16, rel=0.01)
+    _, machine = ask(PLANTED, tmp_path / "few", planted={"num_samples": 1_280})
+    assert min(request.fraction for request in trials(machine)) == pytest.approx(4 * 32 / 1_280)
+
+
+def test_a_size_whose_training_fails_is_a_point_among_others_and_is_not_tried_again(ask, trials, tmp_path):
+    fake = replace(PLANTED, raises_at=(32,))
+    answer, _ = ask(fake, tmp_path)
+    failed = [each for each in answer.points if each["outcome"] == "failed"]
+    assert {each["width"] for each in failed} == {32}
+    assert answer.recommended_width in (16, 64, 128)
+    assert any("failed, and are left out of the fit: width 32" in note for note in answer.notes)
+    assert any("planted: 32 cannot be trained" in note for note in answer.notes)
+    assert advise_again(tmp_path, "size") == answer
+    _, machine = ask(fake, tmp_path, resume=True)
+    assert trials(machine) == []
+
+
+def test_a_job_that_fails_at_every_size_ends_the_question_with_its_error(ask, trials, tmp_path):
+    with pytest.raises(JobRaised, match="32 cannot be trained"):
+        ask(replace(PLANTED, raises_at=(16, 32, 64, 128)), tmp_path)
+
+
+def test_why_trials_failed_is_said_where_too_few_are_left(ask, tmp_path):
+    with pytest.raises(NothingMeasured, match="Some trials failed: planted: 32 cannot be trained"):
+        ask(replace(PLANTED, raises_at=(32, 64)), tmp_path, fractions=[1.0])
+
+
+def test_depths_go_to_128_as_far_as_the_job_can_make_them(ask, trials, tmp_path):
+    answer, machine = ask(replace(PLANTED, own=4, unit=2_000, refuses=(64, 128)), tmp_path, vary="depth")
+    assert sorted({request.value for request in trials(machine)}) == [1, 2, 4, 8, 16, 32]
+    assert any("The job cannot make a model of depth 64, 128, which is left out" in note for note in answer.notes)
+
+
+def test_a_depth_that_was_named_and_cannot_be_made_is_refused(ask, tmp_path):
+    with pytest.raises(JobRaised, match="no model of 64"):
+        ask(replace(PLANTED, own=4, refuses=(64,)), tmp_path, vary="depth", depths=[4, 16, 64])
+
+
+def test_great_depths_are_passed_over_where_the_budget_does_not_last(ask, trials, tmp_path):
+    slow = replace(PLANTED, own=4, unit=2_000, parameters_per_second=1e7)
+    full, whole = ask(slow, tmp_path / "full", vary="depth")
+    _, machine = ask(slow, tmp_path / "short", vary="depth", budget=0.05 * full.seconds)
+    assert max(request.value for request in trials(whole)) == 128
+    deepest = max(request.value for request in trials(machine))
+    assert 8 <= deepest < 128
+
+
+class Creeps(FakeSizes):
+    """On the whole data the second seed of the largest width settles after a hundred times the updates."""
+
+    def _needed(self, request, size, samples):
+        needed = super()._needed(request, size, samples)
+        creeps = (request.value, request.fraction, request.settings["seed"]) == (128, 1.0, 1)
+        return 100 * needed if creeps else needed
+
+
+def test_a_trial_that_the_fit_can_do_without_ends_at_four_times_what_it_should_take(ask, tmp_path):
+    fake = Creeps(a=40.0, k1=0.8, k2=0.5, b=60.0, parameters_per_second=1e7)
+    answer, _ = ask(fake, tmp_path, seeds=2)
+    own = {each["seed"]: each for each in answer.points if (each["width"], each["fraction"]) == (128, 1.0)}
+    assert own[1]["outcome"] == "unsettled"
+    assert own[1]["seconds"] <= 5 * own[0]["seconds"]
+
+
+def test_each_optimizer_that_is_compared_trains_at_the_best_of_three_rates_and_with_every_seed(ask, trials, tmp_path):
+    fake = replace(PLANTED, good_rates={"sgd": 0.3, "adam": 3e-4}, faster_adam=4.0)
+    answer, machine = ask(fake, tmp_path, compare_optimizers=True, seeds=2, planted={"baseline": Settings()})
+    rates = {each["solver"]: each["learning_rate"] for each in answer.solvers}
+    assert rates == pytest.approx({"sgd": 0.3, "adam": 3e-4})
+    asked = [request for request in trials(machine) if request.solver == "sgd"]
+    assert {request.settings["seed"] for request in asked} == {0, 1}
+    elsewhere = {request.settings["learning_rate"] for request in asked if request.value > 16}
+    assert elsewhere == {answer.solvers[0]["learning_rate"]}
+    assert answer.solver_claims["adam_needs_fewer"]
+    assert any("sgd at 0.3, the best of three at the smallest size; adam at 0.0003" in note for note in answer.notes)

@@ -1,14 +1,17 @@
 """`legroom size` beside what was held out, and beside planted laws.
 
     python benchmarks/size.py planted [NUM_CASES]
-    python benchmarks/size.py JOB [BUDGET] [SEED]        digits, char-lm, word-lm or speech; budget as 4min
+    python benchmarks/size.py JOB [BUDGET] [SEED] [FOLDER]   digits, char-lm, word-lm or speech; budget as 4min
+    python benchmarks/size.py over FOLDER                    the last line alone
 
 The jobs are those of N. Ardalani, J. Hestness and G. Diamos (2018), reduced so that two cores train them in minutes:
 less text, shorter sequences, smaller batches, narrower and shallower models, and a higher rate. Widths and shares of
-the data are chosen so that the held-out width is 4 times the largest of the fit, and the whole 4 times its most data.
-Printed is a row for every trial and for every point held out.
+the data are chosen so that the held-out width is 4 times the largest of the fit, the whole 4 times its most data, and
+the most of it 16 times the least. Printed is a row for every trial and for every point held out; the last line is over
+all answers that FOLDER holds, each kept there as JOB-SEED.json, less the curves of its trials.
 """
 
+import json
 import random
 import statistics
 import sys
@@ -23,19 +26,25 @@ import numpy as np
 from legroom import Job, api
 from legroom.logbook import Entry
 from legroom.questions.size.answer import SizeAnswer
-from legroom.questions.size.evidence import fit_steps, gather
+from legroom.questions.size.evidence import gather
 from legroom.questions.size.fake import FakeSizes
+from legroom.questions.size.fits import fit_steps
 from legroom.questions.size.records import SizeQuestion
 from legroom.questions.size.scores import score_held_out
 from legroom.questions.size.search import planned as planned_of
 from legroom.units import parse_seconds
 
+SHARES = [1 / 64, 1 / 16, 1 / 4]
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "digits": ("digits", {"widths": [8, 16, 32, 128]}),
-    "char-lm": (f"{__file__}:char_lm", {"widths": [4, 8, 16, 64]}),
-    "word-lm": (f"{__file__}:word_lm", {"widths": [4, 8, 16, 64]}),
+    "char-lm": (f"{__file__}:char_lm", {"widths": [4, 8, 16, 64], "fractions": SHARES}),
+    "word-lm": (f"{__file__}:word_lm", {"widths": [4, 8, 16, 64], "fractions": SHARES}),
     "speech": (f"{__file__}:speech", {"widths": [8, 16, 32], "fractions": [0.125, 0.25]}),
 }
+NUM_TRAIN, NUM_VALID = 160_000, 6_000
+"""Characters or words."""
+AS_GOOD = 1.15
+"""Times the fastest size's time to the loss wanted: what is asked of the size chosen."""
 
 
 def _cut(job: Job, num_train: int, num_valid: int) -> Job:
@@ -51,19 +60,19 @@ def _cut(job: Job, num_train: int, num_valid: int) -> Job:
 
 
 def char_lm() -> Job:
-    """A recurrent highway 2 deep on 40,000 characters: batches of 16 sequences of 16, Adam at 0.01."""
+    """A recurrent highway 2 deep on 160,000 characters: batches of 16 sequences of 16, Adam at 0.003."""
     from legroom.workloads import char_lm
 
-    job = _cut(char_lm.job(hidden=64, depth=2, sequence=16), 40_000, 6_000)
-    return replace(job, baseline=replace(job.baseline, batch_size=16, learning_rate=1e-2))
+    job = _cut(char_lm.job(hidden=64, depth=2, sequence=16), NUM_TRAIN, NUM_VALID)
+    return replace(job, baseline=replace(job.baseline, batch_size=16, learning_rate=3e-3))
 
 
 def word_lm() -> Job:
-    """Two LSTMs on 40,000 words of WikiText-2, 500 of them known: batches of 16 sequences of 16, Adam at 0.01."""
+    """Two LSTMs on 160,000 words of WikiText-2, 500 of them known: batches of 16 sequences of 16, Adam at 0.003."""
     from legroom.workloads import word_lm
 
-    job = _cut(word_lm.job(hidden=64, words=500, sequence=16), 40_000, 6_000)
-    return replace(job, baseline=replace(job.baseline, batch_size=16, learning_rate=1e-2))
+    job = _cut(word_lm.job(hidden=64, words=500, sequence=16), NUM_TRAIN, NUM_VALID)
+    return replace(job, baseline=replace(job.baseline, batch_size=16, learning_rate=3e-3))
 
 
 def speech() -> Job:
@@ -120,13 +129,56 @@ def entries(fake: FakeSizes) -> list[Entry]:
     return [Entry(run="", request=each, result=fake.train(each), seconds=0.0, at="") for each in requests]
 
 
-def measure(name: str, budget: str, seed: int) -> None:
-    """One job, asked as a user would."""
+def measure(name: str, budget: str, seed: int, kept: Path | None) -> None:
+    """One job, asked as a user would; its answer is kept where a folder is named."""
     job, words = PLANS[name]
     with tempfile.TemporaryDirectory() as folder:
         run = api.Run(out=Path(folder), seed=seed, timeout=600.0)
         answer = api.size(job, device="cpu", budget=parse_seconds(budget), run=run, **words)
     print_rows(name, answer)
+    told = {**answer.to_json(), "chosen_ratios": chosen(answer)[1]}
+    told["points"] = [{**each, "curve": None, "cooled_curve": None} for each in told["points"]]
+    told["lines"] = told["pace_line"] = None
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+        (kept / f"{name}-{seed}.json").write_text(json.dumps(told, indent=1) + "\n")
+    over([told] if kept is None else read(kept))
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The answers kept there."""
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+def over(answers: Sequence[dict[str, Any]]) -> None:
+    """What was held out over all answers: at more width, at more data, at both, and the time at the size chosen."""
+    held = [{**each, "largest": _largest(answer, each)} for answer in answers for each in answer["held_out"]]
+    kinds = {
+        "width": [each for each in held if each["fraction"] < 1],
+        "data": [each for each in held if not each["largest"]],
+        "both": [each for each in held if each["largest"] and each["fraction"] == 1],
+        "all": held,
+    }
+    parts = [f"{name}: {_told(rows)}" for name, rows in kinds.items() if rows]
+    ratios = [ratio for answer in answers for ratio in answer["chosen_ratios"]]
+    good = f"chosen size within {AS_GOOD} of the fastest in {sum(map(_is_good, ratios))} of {len(ratios)} seeds"
+    print(f"over {len(answers)} answers: {'; '.join(parts)}; {good}")
+
+
+def _largest(answer: dict[str, Any], held: dict[str, Any]) -> bool:
+    return bool(held["value"] == max(each[answer["vary"]] for each in answer["points"]))
+
+
+def _told(rows: Sequence[dict[str, Any]]) -> str:
+    errors = [abs(each["error"]) for each in rows if each["error"] is not None]
+    wide = [each["predicted_range"][1] / each["predicted_range"][0] for each in rows]
+    middle = f"{statistics.median(errors):.0%} off in the middle of {len(errors)}" if errors else "none settled"
+    inside = f"{sum(each['inside'] for each in rows)} of {len(rows)} inside"
+    return f"{middle}, {inside}, high over low {statistics.median(wide):.2f}"
+
+
+def _is_good(ratio: float | None) -> bool:
+    return ratio is not None and ratio <= AS_GOOD
 
 
 def print_rows(name: str, answer: SizeAnswer) -> None:
@@ -146,33 +198,27 @@ def print_rows(name: str, answer: SizeAnswer) -> None:
         row += [_number(value) for value in (each["predicted_steps"], low, high, each["error"])]
         row += [each["inside"], _number(each["least_loss"]), _number(each["predicted_loss"])]
         print("held out |", " | ".join(map(str, row)), "(at least)" * each["at_least"])
-    spans = [each["predicted_range"][1] / each["predicted_range"][0] for each in answer.held_out]
-    errors = [abs(each["error"]) for each in answer.held_out if each["error"] is not None]
-    if errors:
-        num_inside = sum(each["inside"] for each in answer.held_out)
-        middle = f"{statistics.median(errors):.0%} error, high over low {statistics.median(spans):.2f}"
-        print(f"held out in the middle: {middle}; {num_inside} of {len(spans)} inside")
-    print(f"k1 {answer.k1} {answer.k1_range}; k2 {answer.k2} {answer.k2_range}; b {answer.b:.0f} {answer.b_range}")
+    print(f"k1 {answer.k1} {answer.k1_range}; k2 {answer.k2} {answer.k2_range}; b {answer.b} {answer.b_range}")
     print(f"holds 1: {answer.holds_one}; plateau {answer.plateau} {answer.plateau_range}")
-    print(f"recommended width {answer.recommended_width} for a loss of {answer.target['loss']}; {chosen(answer)}")
+    print(f"recommended width {answer.recommended_width} for a loss of {answer.target['loss']}; {chosen(answer)[0]}")
+    print("laws:", answer.laws)
     print("twice the model:", answer.next_model)
     for sentence in (*answer.notes, *answer.not_measured):
         print(f"- {sentence}")
 
 
-def chosen(answer: SizeAnswer) -> str:
+def chosen(answer: SizeAnswer) -> tuple[str, list[float | None]]:
     """The size that the first seed alone would choose, by the time that the other seeds took."""
     seeds = sorted({each["seed"] for each in answer.points})
     paces = {each["value"]: each["step_seconds"] for each in answer.times}
     by_seed = {seed: _times(answer, seed, paces) for seed in seeds}
     first, others = by_seed[seeds[0]], [times for seed, times in by_seed.items() if seed != seeds[0] and times]
     if not first or not others:
-        return "too few seeds to judge the choice"
+        return "too few seeds to judge the choice", []
     pick = min(first, key=lambda width: first[width])
-    ratios = [times[pick] / min(times.values()) if pick in times else float("inf") for times in others]
-    return (
-        f"the first seed would choose {pick}, {'; '.join(f'{each:.2f}' for each in ratios)} times the others' fastest"
-    )
+    ratios = [times[pick] / min(times.values()) if pick in times else None for times in others]
+    told = "; ".join("never" if each is None else f"{each:.2f}" for each in ratios)
+    return f"the first seed would choose {pick}, {told} times the others' fastest", ratios
 
 
 def _times(answer: SizeAnswer, seed: int, paces: dict[int, float]) -> dict[int, float]:
@@ -195,12 +241,15 @@ def _number(value: float | None) -> str:
 def main(words: Sequence[str]) -> None:
     """What the words say."""
     random.seed(0)
-    if not words or words[0] not in ("planted", *PLANS):
+    if not words or words[0] not in ("planted", "over", *PLANS):
         raise SystemExit(__doc__)
     if words[0] == "planted":
         planted(int(words[1]) if len(words) > 1 else 100)
+    elif words[0] == "over":
+        over(read(Path(words[1])))
     else:
-        measure(words[0], words[1] if len(words) > 1 else "4min", int(words[2]) if len(words) > 2 else 0)
+        budget, seed, folder = (*words[1:], *("4min", "0", "")[len(words) - 1 :])
+        measure(words[0], budget, int(seed), Path(folder) if folder else None)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,21 @@ def test_ranges_of_what_the_next_doubling_buys_hold_what_was_planted_in_most_cas
     assert min(num_held.values()) >= 0.8 * NUM_CASES, num_held
 
 
+class Slows(FakeSizes):
+    """A step of the largest model takes three times as long as the smaller ones foretell."""
+
+    def train(self, request):
+        found = super().train(request)
+        return replace(found, step_seconds=3 * found.step_seconds) if request.value == 128 else found
+
+
+def test_seconds_at_twice_the_size_are_as_unsure_as_the_largest_size_is_without_itself(ask, tmp_path):
+    plain, _ = ask(PLANTED, tmp_path / "plain")
+    slows, _ = ask(Slows(a=40.0, k1=0.8, k2=0.5, b=60.0), tmp_path / "slows")
+    assert plain.laws["step_seconds"]["doubt"] < 0.1
+    assert slows.laws["step_seconds"]["doubt"] == pytest.approx(2.0, rel=0.2)
+
+
 def test_losses_held_out_lie_in_their_ranges_where_the_law_is_the_planted_one(ask, tmp_path):
     answer, _ = ask(PLANTED, tmp_path)
     assert all(each["loss_inside"] and abs(each["loss_error"]) < 0.05 for each in answer.held_out)
@@ -118,6 +133,8 @@ def test_laws_are_dashes_with_a_band_what_was_held_out_is_rings_and_what_was_cut
         assert (law.style, len(law.low), len(law.high)) == ("dashes", len(law.x), len(law.x))
         assert drawn["25 % of the data: measured"].style == "points"
         assert drawn["25 % of the data: held out"].style == "rings"
+        seen = [each for each in drawn.values() if each.style in ("points", "rings")]
+        assert sum(len(each.x) for each in seen) == sum(not each["at_least"] for each in answer.points)
         cut = [each for each in drawn.values() if each.style == "crosses"]
         assert sum(len(each.x) for each in cut) == sum(each["at_least"] for each in answer.points) > 0
         assert all(what in each.name for each in cut)

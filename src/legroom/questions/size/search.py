@@ -21,6 +21,8 @@ NUM_SURE = 4
 """Sizes, the smallest ones, that are tried however long they take."""
 WIDTH_COST = 0.5
 """How the time of a trial grows with the parameters, as a power: larger models need fewer, slower updates."""
+DEPTH_COST = 1.0
+"""The same of sizes beyond those, most of all depths: layers run one after another, and updates may not fall."""
 
 
 class Planned(NamedTuple):
@@ -95,19 +97,15 @@ def _request(session: Session, question: SizeQuestion, each: Planned, left: floa
     longer = known is not None and known.outcome == "unsettled" and known.seconds < SHORT * request.max_seconds
     if limit < LEAST_SECONDS or (known is not None and not longer):
         return None
-    if not _is_optional(each, question):
+    is_large = each.value not in sorted(question.values)[:NUM_SURE]
+    if not (is_large or each.more > 0 or question.is_held_out(each.value, each.fraction)):
         return request
-    expected = foreseen(evidence, question, each)
-    if expected > left:
+    expected = foreseen(evidence, question, each, DEPTH_COST if is_large else WIDTH_COST)
+    if expected > (limit if is_large else left):
         return None
     patient = known is not None or expected == 0  # who asks for more time than a trial had gets it
     most = request.max_seconds if patient else max(LEAST_SECONDS, PATIENCE * expected)
     return replace(request, max_seconds=min(request.max_seconds, most))
-
-
-def _is_optional(each: Planned, question: SizeQuestion) -> bool:
-    is_large = each.value not in sorted(question.values)[:NUM_SURE]
-    return each.more > 0 or is_large or question.is_held_out(each.value, each.fraction)
 
 
 def _train(session: Session, question: SizeQuestion, request: TrainSize) -> None:
@@ -139,7 +137,7 @@ def words(each: Planned, question: SizeQuestion) -> str:
     return f"{question.vary} {each.value:,}, {100 * each.fraction:.3g} % of the data{solver}, seed {each.more}"
 
 
-def foreseen(evidence: Evidence, question: SizeQuestion, each: Planned) -> float:
+def foreseen(evidence: Evidence, question: SizeQuestion, each: Planned, power: float = WIDTH_COST) -> float:
     """Seconds that the trial should take, by the one most like it; 0 where there is none."""
     sizes = dict(zip(question.values, question.num_parameters, strict=True))
     known = [
@@ -150,5 +148,5 @@ def foreseen(evidence: Evidence, question: SizeQuestion, each: Planned) -> float
     if not known:
         return 0.0
     _, near = min(known, key=lambda pair: pair[0])
-    grown = each.fraction / near.fraction * (sizes[each.value] / sizes[near.value]) ** WIDTH_COST
+    grown = each.fraction / near.fraction * (sizes[each.value] / sizes[near.value]) ** power
     return float(near.result.seconds * grown)

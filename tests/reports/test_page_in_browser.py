@@ -119,7 +119,8 @@ def test_a_narrow_screen_shows_facts_and_the_plans_reasons_whole(open_page, fold
     widths = "all => Math.max(...all.map(one => one.parentElement.scrollWidth))"
     assert page.locator("#table-plan-settings, .facts").evaluate_all(widths) <= 400 - 2 * 20
     narrowest = "all => Math.min(...all.map(one => one.getBoundingClientRect().width))"
-    assert page.locator("#table-plan-compared td:first-child").evaluate_all(narrowest) >= 35, "time to target, a word a line"
+    first_cells = page.locator("#table-plan-compared td:first-child")
+    assert first_cells.evaluate_all(narrowest) >= 35, "time to target, a word a line"
     assert said == []
 
 

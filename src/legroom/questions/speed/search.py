@@ -10,7 +10,6 @@ from legroom.laws.compute import knee_of
 from legroom.questions.speed.batch_sizes import choose_sizes, grid, odd_sizes, powers_of_two
 from legroom.questions.speed.evidence import (
     NUM_CONFIRMED,
-    Evidence,
     first_looks,
     gather,
     is_faster,

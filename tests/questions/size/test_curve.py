@@ -70,3 +70,11 @@ def test_updates_to_a_loss_lie_between_evaluations_and_are_none_below_the_minimu
     assert curve.steps_to(0.9) is None
     assert curve.loss_by(100) > curve.loss_by(300) > curve.loss_by(1500) == curve.least_loss
     assert curve.loss_by(1) is None
+
+
+def test_where_standing_still_is_not_enough_a_curve_settles_once_it_has_risen():
+    """As where nothing was learned yet: a loss that stands there rests, however long."""
+    stands = smooth(*evaluations(lambda step: 3.4 + 3 / step**2 + 0.001 * math.log(step), 4000))
+    assert stands.has_settled()
+    assert not stands.has_settled(may_stand=False)
+    assert smooth(*evaluations(bowl(500), 2000)).has_settled(may_stand=False)

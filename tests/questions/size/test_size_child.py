@@ -10,10 +10,12 @@ from torch import nn
 from legroom import api
 from legroom.child.built_job import BuiltJob
 from legroom.errors import UsageError
+from legroom.job import Score
 from legroom.job_address import address_of
 from legroom.questions.size.child.rates import scale_rates, shapes_of
 from legroom.questions.size.child.sizes import count_sizes
 from legroom.questions.size.child.trial import sized, take_peak, train_size
+from legroom.questions.size.curve import Curve
 from legroom.questions.size.records import CountSizes, TrainSize
 from legroom.training.branches import Trunk
 from legroom.training.data.part import part_of
@@ -105,6 +107,19 @@ def test_optimizers_that_are_compared_train_the_jobs_model(built, solver, kind):
     assert train_size(request, built).losses
     made = sized(built.job, request)
     assert type(made.optimizer(made.model(), 0.1)) is kind
+
+
+@pytest.mark.parametrize(("chance", "left"), [(9.0, True), (0.0, False), (None, None)])
+def test_a_trial_settles_by_standing_still_only_where_it_scores_better_than_nothing_learned(
+    built, monkeypatch, chance, left
+):
+    asked = []
+    settles = Curve.has_settled
+    monkeypatch.setattr(Curve, "has_settled", lambda self, *least, **may: asked.append(may) or settles(self, *least))
+    score = Score(lambda model, batch: (built.job.loss(model, batch) * 32, 32), goal="min", chance=chance)
+    built.__dict__["job"] = replace(built.job, score=score)
+    assert train_size(trial(built), built).left_chance is left
+    assert asked[-1] == {"may_stand": left is not False}
 
 
 def test_mup_leaves_the_jobs_own_size_alone_and_scales_hidden_rates_of_adam_by_one_over_the_width(built):

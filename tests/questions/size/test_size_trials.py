@@ -92,3 +92,17 @@ def test_each_optimizer_that_is_compared_trains_at_the_best_of_three_rates_and_w
     assert elsewhere == {answer.solvers[0]["learning_rate"]}
     assert answer.solver_claims["adam_needs_fewer"]
     assert any("sgd at 0.3, the best of three at the smallest size; adam at 0.0003" in note for note in answer.notes)
+
+
+def test_trials_that_learned_nothing_are_left_out_of_the_fit_and_named(ask, tmp_path):
+    answer, _ = ask(replace(PLANTED, at_chance=(16,)), tmp_path, widths=[16, 32, 64, 128, 256])
+    plain, _ = ask(PLANTED, tmp_path / "plain", widths=[32, 64, 128, 256])
+    assert (answer.k1, answer.k2) == (plain.k1, plain.k2)
+    assert any(
+        "Scored no better than a model that learned nothing" in note and "width 16" in note for note in answer.notes
+    )
+
+
+def test_where_nothing_was_learned_at_any_size_that_is_why_there_is_no_law(ask, tmp_path):
+    with pytest.raises(NothingMeasured, match="Some scored no better than a model that learned nothing"):
+        ask(replace(PLANTED, at_chance=(16, 32, 64, 128)), tmp_path)

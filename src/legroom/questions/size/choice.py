@@ -25,14 +25,16 @@ def wanted_loss(evidence: Evidence, question: SizeQuestion) -> dict[str, Any]:
         return {"loss": question.target_loss, "from": "given"}
     fraction = evidence.judged_fraction()
     tried = {value: evidence.at(value, fraction) for value in question.values if evidence.at(value, fraction)}
-    settled = {value: there for value, trials in tried.items() if (there := [t for t in trials if not t.at_least])}
+    settled = {
+        value: there for value, trials in tried.items() if (there := [t for t in trials if t.counted < math.inf])
+    }
     if not tried:
         return {"loss": None, "from": "own"}
     is_own = question.own_value in settled
     value = question.own_value if is_own else max(settled or tried)
     assert value is not None
     loss = (1 + WITHIN) * statistics.median(trial.least_loss for trial in (settled or tried)[value])
-    return {"loss": loss, "from": "own" if is_own else "largest tried", "value": value}
+    return {"loss": loss, "from": "own" if is_own else "largest tried", "value": value, "settled": bool(settled)}
 
 
 def times_to(evidence: Evidence, question: SizeQuestion, loss: float | None) -> list[dict[str, Any]]:
@@ -59,7 +61,7 @@ def _times(evidence: Evidence, question: SizeQuestion, value: int, loss: float |
         "least_loss": statistics.median(trial.least_loss for trial in trials),
         "num_seeds": len(runs),
         "num_reached": len(reached),
-        "settled": not any(trial.at_least for trial in runs),
+        "settled": all(trial.counted < math.inf for trial in runs),
     }
 
 

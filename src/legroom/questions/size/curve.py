@@ -60,15 +60,18 @@ class Curve:
         """Where it ends."""
         return float(math.exp(self.log_steps[-1]))
 
-    def has_settled(self, least_steps: float = 0.0) -> bool:
-        """Whether its minimum lies so far behind that it is the minimum; never before so many updates."""
+    def has_settled(self, least_steps: float = 0.0, *, may_stand: bool = True) -> bool:
+        """Whether its minimum lies so far behind that it is the minimum; never before so many updates.
+
+        may_stand: whether it is enough that it stands still; else it must have risen again.
+        """
         fallen = self.log_losses[0] - self.log_losses.min()
         if len(self.log_steps) < LEAST_POINTS or self.last_step < least_steps or fallen < LEARNED:
             return False
         since = self.log_steps[-1] - self.log_steps[int(self.log_losses.argmin())]
         rose = self.log_losses[-1] - self.log_losses.min() > FAR_ABOVE
         stands = self.last_step > LONG_AFTER * self.steps_within() and since > math.log(AFTER)
-        return bool(stands or (rose and since > math.log(SOON_AFTER)))
+        return bool((may_stand and stands) or (rose and since > math.log(SOON_AFTER)))
 
     def steps_within(self, share: float = WITHIN) -> float:
         """Updates to within that share of the minimum."""

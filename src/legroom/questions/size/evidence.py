@@ -1,5 +1,6 @@
 """What a logbook holds of trials at several sizes."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -61,7 +62,7 @@ class Evidence:
         places = {trial.place for trial in self.of()}
         fractions = [fraction for _, fraction in places]
         several = {each for each in fractions if fractions.count(each) > 1}
-        settled = {trial.fraction for trial in self.of() if trial.value == self.own_value and not trial.at_least}
+        settled = {trial.fraction for trial in self.of() if trial.value == self.own_value and trial.counted < math.inf}
         return max(several & settled or several or {*fractions}, default=1.0)
 
 

@@ -60,6 +60,8 @@ class FakeSizes:
     """Values at which no model can be made."""
     raises_at: tuple[int, ...] = ()
     """Values at which training raises."""
+    at_chance: tuple[int, ...] = ()
+    """Values that learn nothing."""
     never_settles_seeds: tuple[int, ...] = ()
     """Seeds whose trials on the whole data are over before their minimum."""
     asked: list[TrainSize] = field(default_factory=list)
@@ -106,6 +108,7 @@ class FakeSizes:
         least, most = self._least(request, size, samples), self._most_steps(request, needed, pace)
         steps, losses = self._curve(needed, least, most)
         return SizeTrained(
+            left_chance=request.value not in self.at_chance,
             outcome="settled" if smooth(steps, losses).has_settled() else "unsettled",
             steps=steps,
             losses=losses,

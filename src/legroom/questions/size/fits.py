@@ -1,5 +1,6 @@
 """The laws through trials, and why there is none where they are too few."""
 
+import math
 from collections.abc import Sequence
 
 from legroom.errors import NothingMeasured
@@ -22,7 +23,7 @@ def fit_losses(trials: Sequence[Trial]) -> LossLaw | None:
     losses = [
         (trial.result.num_parameters, trial.result.num_samples, trial.least_loss)
         for trial in trials
-        if trial.curve is not None and not trial.at_least
+        if math.isfinite(trial.counted)
     ]
     return fit_loss(losses) if len({each[:2] for each in losses}) >= LEAST_POINTS else None
 
@@ -37,11 +38,12 @@ def _too_few(num_places: int, trials: Sequence[Trial]) -> str:
 
 def _why(trials: Sequence[Trial]) -> str:
     """What ended trials, and what helps against that."""
-    outcomes = {trial.result.outcome for trial in trials}
+    outcomes = {"at chance" if trial.at_chance and not trial.at_least else trial.result.outcome for trial in trials}
     reasons = [trial.result.why for trial in trials if trial.result.why]
     helps = {
         "diverged": " Some trials diverged: give the job a lower rate, or clip the gradient's norm.",
         "unsettled": " Where other work shares the cores, OMP_NUM_THREADS=1 makes small steps many times faster.",
+        "at chance": " Some scored no better than a model that learned nothing: train longer, or at another rate.",
         "failed": f" Some trials failed: {reasons[0].rstrip('.')}." if reasons else "",
     }
     return "".join(sentence for outcome, sentence in helps.items() if outcome in outcomes)

@@ -87,6 +87,8 @@ class SizeTrained:
     """Unsettled: the time was over while the loss still fell, so its minimum lies further on."""
     why: str = ""
     """Of one that failed: what its code raised, or how its process ended."""
+    left_chance: bool | None = None
+    """Whether it scored better than a model that learned nothing; None where nobody knows how such a one does."""
     steps: list[int] = field(default_factory=list)
     """Updates at which it was evaluated."""
     losses: list[float] = field(default_factory=list)

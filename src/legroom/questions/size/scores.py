@@ -35,7 +35,7 @@ def _score(law: SizeLaw, losses: LossLaw | None, trials: Sequence[Trial]) -> dic
         "value": trials[0].value,
         "fraction": trials[0].fraction,
         "num_seeds": len(trials),
-        "num_settled": sum(not trial.at_least for trial in trials),
+        "num_settled": sum(math.isfinite(trial.counted) for trial in trials),
         "steps": steps,
         "at_least": at_least,
         "predicted_steps": foretold,

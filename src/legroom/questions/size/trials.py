@@ -44,10 +44,15 @@ class Trial:
         return None if self.curve is None else self.curve.steps_within()
 
     @property
+    def at_chance(self) -> bool:
+        """Whether it scored no better than a model that learned nothing: its loss rests there, if anything."""
+        return self.result.left_chance is False
+
+    @property
     def counted(self) -> float:
         """The same of one that settled; of others infinite: nobody knows how many more it needs."""
         steps = self.steps
-        return math.inf if steps is None or self.at_least else steps
+        return math.inf if steps is None or self.at_least or self.at_chance else steps
 
     @property
     def least_loss(self) -> float:
@@ -72,7 +77,9 @@ class Trial:
         """As the law takes it."""
         steps = self.steps
         found = self.result
-        return None if steps is None else Count(found.num_parameters, found.num_samples, steps, self.at_least)
+        if steps is None or (self.at_chance and not self.at_least):
+            return None
+        return Count(found.num_parameters, found.num_samples, steps, self.at_least)
 
 
 def middle(values: Iterable[float]) -> float:

@@ -92,6 +92,7 @@ def notes(evidence: Evidence, question: SizeQuestion, told: dict[str, Any]) -> l
         [RULES[question.rate_rule]],
         _refused(question),
         _ended(evidence, question),
+        _chance(evidence, question),
         _judged(evidence, question),
         _target(question, told),
         _solvers(told["solvers"]),
@@ -122,6 +123,13 @@ def _ended(evidence: Evidence, question: SizeQuestion) -> Iterable[str]:
             yield f"{len(ended)} of {len(evidence.trials)} trials {saying}: {listed}{why}"
 
 
+def _chance(evidence: Evidence, question: SizeQuestion) -> Iterable[str]:
+    places = dict.fromkeys(trial.place for trial in evidence.trials if trial.at_chance)
+    if places:
+        listed = "; ".join(f"{question.vary} {value:,} on {part(fraction)}" for value, fraction in places)
+        yield f"Scored no better than a model that learned nothing, and are left out of the fit: {listed}"
+
+
 def _judged(evidence: Evidence, question: SizeQuestion) -> Iterable[str]:
     fraction = evidence.judged_fraction()
     if fraction < 1:
@@ -139,9 +147,10 @@ def _target(question: SizeQuestion, told: dict[str, Any]) -> Iterable[str]:
     loss = target["loss"]
     if target["from"] == "largest tried":
         own = f", {question.own_value:,}," if question.own_value else ""
+        largest = f"{target['value']:,}, the largest that {'settled' if target['settled'] else 'ran'}"
         yield (
-            f"The job's own {question.vary}{own} came to no minimum here, so the loss to reach is that of the largest "
-            f"that did, {target['value']:,}. Name a --target, or raise --budget"
+            f"The job's own {question.vary}{own} came to no minimum here, so the loss to reach is what {largest}, came "
+            "to. Name a --target, or raise --budget"
         )
     if loss is not None and not any(each["seconds"] is not None for each in told["times"]):
         best = min((each["least_loss"] for each in told["times"]), default=None)

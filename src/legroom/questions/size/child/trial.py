@@ -24,6 +24,8 @@ FIRST_SHARE, LEAST_STEPS = 1 / 16, 4
 """Of an epoch, and updates: the first evaluation."""
 LEAST_EPOCHS = 3
 """Before which no trial has settled: it cannot have learned too much of data that it hardly saw."""
+MARGIN = 0.02
+"""Share of chance by which a score must leave it: a loss that stands there rests, however long."""
 COOLED_EVERY, COOLDOWN = 6, 0.2
 """Evaluations between copies that cool down, and over which share of the updates before."""
 MOMENTUM = 0.9
@@ -48,6 +50,7 @@ def train_size(request: TrainSize, built: BuiltJob) -> SizeTrained:
         outcome = trial.run()
         return SizeTrained(
             outcome=outcome,
+            left_chance=trial.left_chance,
             steps=trial.steps,
             losses=trial.losses,
             cooled_steps=trial.cooled_steps,
@@ -95,6 +98,7 @@ class Trial:
     losses: list[float] = field(default_factory=list)
     cooled_steps: list[int] = field(default_factory=list)
     cooled_losses: list[float] = field(default_factory=list)
+    best_score: float | None = None
     step_seconds: list[float] = field(default_factory=list)
     """Of an update, in the mean between two evaluations."""
 
@@ -105,7 +109,7 @@ class Trial:
             if not self._advance(step - at) or not self._evaluate(step):
                 return "diverged"
             at = step
-            if self.curve.has_settled(LEAST_EPOCHS * self._epoch):
+            if self.curve.has_settled(LEAST_EPOCHS * self._epoch, may_stand=self.left_chance is not False):
                 return "settled"
             if monotonic() - self.started > self.request.max_seconds:
                 return "unsettled"
@@ -117,6 +121,15 @@ class Trial:
     def curve(self) -> Curve:
         """What was seen, smoothed."""
         return smooth(self.steps, self.losses)
+
+    @property
+    def left_chance(self) -> bool | None:
+        """Whether it scored better than a model that learned nothing; None where nobody knows how such a one does."""
+        score = self.trunk.trainer.job.score
+        if score is None or score.chance is None or self.best_score is None:
+            return None
+        gain = (self.best_score - score.chance) * (1 if score.goal == "max" else -1)
+        return gain > MARGIN * abs(score.chance)
 
     def _first(self) -> int:
         return max(LEAST_STEPS, round(FIRST_SHARE * self._epoch))
@@ -135,12 +148,18 @@ class Trial:
 
     def _evaluate(self, step: int) -> bool:
         """Note the validation loss; whether it is a number."""
-        loss = self.trunk.evaluate().loss
-        if loss is None:
+        found = self.trunk.evaluate()
+        if found.loss is None:
             return False
         self.steps.append(step)
-        self.losses.append(loss)
+        self.losses.append(found.loss)
+        self._note_score(found.score)
         return True
+
+    def _note_score(self, score: float | None) -> None:
+        better = max if self.trunk.trainer.job.score and self.trunk.trainer.job.score.goal == "max" else min
+        if score is not None:
+            self.best_score = score if self.best_score is None else better(self.best_score, score)
 
     def _cool(self, step: int) -> None:
         """Note what a run of that length and a cooldown comes to."""

@@ -98,6 +98,7 @@ def _forecaster(evidence: Evidence, question: DevicesQuestion, link: Link) -> Fo
         evidence=evidence,
         question=question,
         link=link,
+        measured=link,
         broadcasts=question.broadcast_buffers,
         cap_mb=question.bucket_cap_mb,
     )

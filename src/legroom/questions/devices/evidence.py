@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from legroom.laws.communication import Bucket, Link, buckets_of, fit_link, stolen_share
+from legroom.laws.communication import Bucket, Link, buckets_of, fit_link, ring_seconds, stolen_share
 from legroom.laws.time_to_target import compute_seconds
 from legroom.logbook import Entry
 from legroom.questions.devices.links import read_link
@@ -126,6 +126,14 @@ class Evidence:
         num = min(self.together)
         messages = self.together[num].messages
         return fit_link(num, [each.num_bytes for each in messages], [each.seconds for each in messages])
+
+    def off(self, link: Link, num_bytes: float) -> float:
+        """Times that an all-reduce of about that size took longer than the link's two numbers say."""
+        if not self.together:
+            return 1.0
+        num = min(self.together)
+        nearest = min(self.together[num].messages, key=lambda each: abs(math.log(each.num_bytes / num_bytes)))
+        return nearest.seconds / ring_seconds(nearest.num_bytes, num, link.latency, link.bandwidth)
 
     def stolen(self, question: DevicesQuestion, num_devices: int) -> float:
         """Share of a device's pace that its transfers take; 0 on a GPU, whose links move bytes by themselves."""

@@ -26,6 +26,8 @@ NUM_DEVICES = [2**power for power in range(1, 13)]
 """2 to 4096."""
 CAPS_MB = (1.0, 5.0, 10.0, 25.0, 50.0, 100.0)
 """Sizes of buckets that are compared."""
+LEAST_SPREAD, LEAST_OFF = 1.3, 1.05
+"""By which factors transfers and passes may be off at least: what fits and medians hide of steps on a real machine."""
 SAME = 1.02
 """Times the least step: buckets within it are as good, and torch's own goes first."""
 
@@ -56,6 +58,8 @@ class Forecaster:
     link: Link
     broadcasts: bool = True
     """Whether buffers are broadcast before each forward pass."""
+    measured: Link
+    """The same link as it was fitted, where `link` is one end of its range."""
     cap_mb: float | None = None
     """MiB of a bucket; None is torch's own way."""
 
@@ -85,7 +89,7 @@ class Forecaster:
         buckets = one.buckets(self.cap_mb)
         pace = facts.copy_bytes_per_second
         transfers = [
-            ALL_REDUCES[name](bucket.num_bytes, num_devices, link.latency, link.bandwidth)
+            self._off(bucket.num_bytes) * ALL_REDUCES[name](bucket.num_bytes, num_devices, link.latency, link.bandwidth)
             + (2 * bucket.num_bytes / pace if pace else 0.0)  # into the bucket and back
             for bucket in buckets
         ]
@@ -93,6 +97,10 @@ class Forecaster:
         end = backward_end(one.backward, ready, transfers, self.evidence.stolen(self.question, num_devices))
         first = self.buffers(num_devices)
         return end - one.backward + first, sum(transfers) + first
+
+    def _off(self, num_bytes: float) -> float:
+        """What the link's law misses at that size; a link that was named has no other evidence than its name."""
+        return 1.0 if self.question.link_name is not None else self.evidence.off(self.measured, num_bytes)
 
     def buffers(self, num_devices: int) -> float:
         """Seconds of the buffers' broadcast before a forward pass."""
@@ -104,7 +112,7 @@ class Forecaster:
 
     def span(self, num_devices: int, batch_size: float) -> tuple[float, float]:
         """Between which the step lies, by what link and one device may be off."""
-        spread, off = self.link.spread, max(1.02, self.evidence.facts.spread)
+        spread, off = max(LEAST_SPREAD, self.link.spread), max(LEAST_OFF, self.evidence.facts.spread)
         ends = []
         for times in (1 / spread, spread):
             link = Link(latency=self.link.latency * times, bandwidth=self.link.bandwidth / times)

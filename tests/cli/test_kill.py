@@ -108,7 +108,7 @@ def test_a_kill_while_children_are_forked_leaves_no_orphan(tmp_path):
 
 
 def test_a_plan_that_was_killed_goes_on_to_its_end_and_repeats_nothing(tmp_path):
-    words = ["plan", JOB, "--device", "cpu", "--budget", "25s", "--json", "--resume", "--out", str(tmp_path)]
+    words = ["plan", JOB, "--device", "cpu", "--budget", "20s", "--json", "--resume", "--out", str(tmp_path)]
     command, before = [sys.executable, "-m", "legroom", *words], []
     for num_more in (0, 12):  # soon after the first record, and amid the search for a rate
         _, alive = psutil.wait_procs(kill_after(command, 0.1, keeps_more(tmp_path, len(before) + num_more)), timeout=60)
@@ -118,7 +118,6 @@ def test_a_plan_that_was_killed_goes_on_to_its_end_and_repeats_nothing(tmp_path)
     requests, answer = finished(tmp_path), json.loads(done.stdout)
     assert requests[: len(before)] == before
     assert all(requests.count(request) == 1 for request in requests), "a finished record was measured again"
-    assert answer["target"].startswith("score=")
     plan = read_plan(tmp_path / "plan.toml")
     assert plan.settings == Settings(**answer["settings"])
     assert plan.cost_seconds == answer["cost_seconds"] > 0

@@ -76,8 +76,9 @@ def read_answers(folder: Path) -> tuple[list[SavedAnswer], list[str]]:
 
 def _read(data: dict[str, Any]) -> SavedAnswer:
     kind = views()[data["question"]].answer
-    # JSON has no word for NaN: a number that was none comes back as null.
-    lost = {item.name: math.nan for item in fields(kind) if item.type is float and data[item.name] is None}
+    # JSON has no word for NaN: a number that was none comes back as null; older answers lack numbers that came since.
+    null = {item.name for item in fields(kind) if item.type is float and data.get(item.name, 0.0) is None}
+    lost = dict.fromkeys(null, math.nan)
     return SavedAnswer(
         question=data["question"],
         answer=_reader(data["question"]).validate_python({**data, **lost}),

@@ -1,6 +1,6 @@
 """A real plan killed ten times at random moments and resumed, beside one that nobody killed.
 
-    python benchmarks/plan_kills.py OUT [JOB] [--kills 10] [--budget 1min] [--seed 0]
+    python benchmarks/plan_kills.py OUT [JOB] [--kills 10] [--budget 2min] [--seed 0]
 
 SIGKILL ends the command and all that it started; the last start goes on to the end. Nothing that was measured may be
 measured again, and the forecast of the killed plan should lie in the range of the whole one. A row is printed, and
@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from legroom.logbook import FILE_NAME, read_lines
-
-HERE = Path(__file__).parent
 
 
 def command_of(job: str, budget: str, out: Path) -> list[str]:
@@ -74,9 +72,9 @@ def main() -> None:
     """Make both plans, and print the row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("job", nargs="?", default=f"{HERE.parent / 'tests' / 'jobs' / 'plain.py'}:job")
+    parser.add_argument("job", nargs="?", default="digits")
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--budget", default="1min")
+    parser.add_argument("--budget", default="2min")
     parser.add_argument("--seed", type=int, default=0)
     words = parser.parse_args()
     rng, started = random.Random(words.seed), time.monotonic()

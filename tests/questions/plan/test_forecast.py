@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from legroom import api
-from legroom.errors import UsageError
+from legroom.errors import NothingMeasured, UsageError
 from legroom.job import Settings
 from legroom.laws import time_to_target as law
 from legroom.plan_file import read_plan
@@ -236,3 +236,21 @@ def test_where_nothing_counts_energy_a_frugal_plan_says_so(planted, tmp_path, co
     because = next(item.because for item in answer.recommendations if item.name == "batch_size")
     assert ("with the least energy" in because) == counted
     assert any("energy is unknown" in sentence for sentence in answer.missing) != counted
+
+
+def test_a_question_that_found_nothing_was_paid_for_all_the_same(planted, tmp_path):
+    machine = planted.plant()
+    whole = machine.answer
+
+    def answer(request):
+        found = whole(request)
+        if isinstance(request, RampRate):
+            machine.clock.advance(5.0)
+            raise NothingMeasured("The loss did not leave chance. Raise --budget")
+        return found
+
+    machine.answer = answer
+    found = planted.ask(tmp_path, machine)
+    assert found.spent["rate"] >= 5.0
+    assert found.found["rate"] == "nothing: The loss did not leave chance"
+    assert found.cost_seconds == pytest.approx(machine.clock(), rel=0.1)

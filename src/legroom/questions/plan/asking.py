@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from legroom.errors import LegroomError
 from legroom.job_address import AnyJob, address_of
 from legroom.logbook import FILE_NAME, Entry, read_lines
 from legroom.plan_use import samples_between_looks
@@ -88,7 +89,11 @@ class Search:
             self.run.progress(f"{name}: {what}", low + share * (high - low))
 
         mark = self.mark()
-        found = function(self.job, run=replace(self.run, progress=progress), **self.words, **words)
+        try:
+            found = function(self.job, run=replace(self.run, progress=progress), **self.words, **words)
+        except LegroomError as error:  # it was paid for all the same
+            self.note(name, mark, self.clock() - mark.seconds, f"nothing: {str(error).partition('. ')[0]}")
+            raise
         self.note(name, mark, found.seconds, found_words(found))
         return found
 

@@ -225,8 +225,9 @@ def test_a_rate_that_was_sought_on_a_part_of_the_data_is_not_taken_for_the_plans
     run = api.Run(out=tmp_path, engine=machine, host=plant_host(), clock=machine.clock)
     found = api.rate("digits", device="cpu", target="loss=0.12", budget=300.0, fraction=0.2, run=run)
     assert found.reached
-    planted.ask(tmp_path, again := planted.plant())
-    assert [request for request in again.asked if isinstance(request, GrowTrunk) and request.fraction == 1]
+    answer = planted.ask(tmp_path, planted.plant())
+    assert "rate" in answer.spent
+    assert "rate, before" not in answer.before
 
 
 @pytest.mark.parametrize("counted", [True, False])

@@ -61,7 +61,7 @@ class Run:
                 if loss is None:
                     reason = self._end_epoch()
                 else:
-                    self.recorder.losses.append(loss)
+                    self.recorder.add(loss)
                     reason = self._pause() if self._is_due() else None
             self.trainer.feed.close()
         except BrokenOff:

@@ -29,11 +29,15 @@ class Recorder:
     ) -> None:
         self.trainer, self.write, self.beat, self.max_seconds = trainer, write, beat, max_seconds
         self.ranks = trainer.ranks
-        self.losses: list[torch.Tensor] = []
-        """Of the updates since the last look, still on the device."""
+        self.losses: list[Any] = []
+        """Of the updates since the last look: still on the device, or numbers where that is the host."""
         self.curve = Curve()
         self.utilisations: list[float] = []
         """Of the device, at each look since this process began."""
+
+    def add(self, loss: torch.Tensor) -> None:
+        """Keep the loss of an update; on the host as a number, so that no tensor of a step stays in the heap."""
+        self.losses.append(loss.item() if self.trainer.device.type == "cpu" else loss)
 
     def start(self) -> None:
         """Start the clocks where an earlier part of the run stopped them."""
@@ -53,8 +57,9 @@ class Recorder:
         """Read the losses since the last look, write them down, tell progress; False where one is not finite."""
         if not self.losses:
             return True
-        at, values = self.trainer.at, self.ranks.total(torch.stack(self.losses).float()).tolist()
-        self.losses = []
+        on_host = self.trainer.device.type == "cpu"
+        losses = torch.tensor(self.losses, dtype=torch.float32) if on_host else torch.stack(self.losses).float()
+        at, values, self.losses = self.trainer.at, self.ranks.total(losses).tolist(), []
         bad = next((place for place, value in enumerate(values) if not math.isfinite(value)), None)
         if bad is not None:
             at.step -= len(values) - bad - 1

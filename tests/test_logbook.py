@@ -14,6 +14,7 @@ from legroom.job_address import JobAddress
 from legroom.logbook import FILE_NAME, RunStarted, open_logbook, read_records
 from legroom.questions.memory.records import TRACE_RULES, PhasePeaks, StepPeaks
 from legroom.requests import Describe
+from legroom.session import advise_again
 from legroom.testing import FakeMachine, plant_host
 
 HEAD = RunStarted(
@@ -54,6 +55,12 @@ def test_a_run_that_noted_its_question_is_one_run(tmp_path):
     logbook.close()
     assert recall(tmp_path) == (RESULT, [])
     assert read_records(tmp_path, "memory").head.question["batch_size"] == 8
+
+
+def test_a_run_that_ended_before_it_knew_what_was_asked_is_told_so(tmp_path):
+    write_one(tmp_path, dataclasses.replace(HEAD, command="sweep"))
+    with pytest.raises(UsageError, match="legroom sweep ended before it knew what was asked"):
+        advise_again(tmp_path, "sweep")
 
 
 def test_questions_asked_together_use_each_others_records_and_nobody_elses(tmp_path):

@@ -11,7 +11,7 @@ from legroom.clock import Clock, monotonic
 from legroom.engines.base import Child, Engine
 from legroom.engines.local import LocalEngine
 from legroom.environments import STEADY_MALLOC, UNCHANGED, Environment
-from legroom.errors import OutOfMemory
+from legroom.errors import OutOfMemory, UsageError
 from legroom.host import Host, read_host
 from legroom.host.target import HOST_SHARE
 from legroom.job_address import JobAddress, out_folder
@@ -258,5 +258,7 @@ def advise_again(folder: Path, question: str) -> Any:
     assert asked is not None
     assert advice is not None
     words = dict(records.head.question)
+    if not words and not hasattr(asked, "default_question"):  # such questions came after heads held it
+        raise UsageError(f"The last run of legroom {question} ended before it knew what was asked. Ask again")
     made = TypeAdapter(asked.QUESTION).validate_python(words) if words else asked.default_question(records)
     return advice.advise(records, made)

@@ -11,6 +11,8 @@ HARDLY = 1.15
 """Times the fewest updates, within which a rate is as good."""
 LEAST_SPREAD = 1.3
 """The plausible range is never told narrower than by this factor to both sides: rates were tried a factor 3 apart."""
+MOST_SPREAD = 3.0
+"""Nor wider than by this: what lies further away was tried by itself."""
 
 
 def plausible_rates(trunks: Sequence[Trunk], best: Trunk, steps: Sequence[float] = ()) -> tuple[float, float]:
@@ -34,7 +36,9 @@ def hardly_more(steps: Sequence[float]) -> float:
 
 
 def _width(curve: float | None, hardly: float) -> float:
-    return LEAST_SPREAD**2 if curve is None else max(LEAST_SPREAD, math.exp(math.sqrt(hardly / curve)))
+    if curve is None:
+        return LEAST_SPREAD**2
+    return min(MOST_SPREAD, max(LEAST_SPREAD, math.exp(math.sqrt(hardly / curve))))
 
 
 def parabola(trunks: Sequence[Trunk], best: Trunk, *, side: int) -> float | None:

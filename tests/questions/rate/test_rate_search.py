@@ -39,6 +39,7 @@ def ask(
     times_on_all_data=1.0,
     most_samples=None,
     warmup_steps=0,
+    planted=None,
     **more,
 ):
     """The answer of a planted job, and the machine it was asked of."""
@@ -46,7 +47,7 @@ def ask(
     passes = {"batch_size": size // accumulation_steps, "accumulation_steps": accumulation_steps}
     baseline = Settings(**passes, learning_rate=own, num_epochs=num_epochs, warmup_steps=warmup_steps)
     learning = FakeLearning(learner, score=score, times_on_all_data=times_on_all_data, most_samples=most_samples)
-    has = {"has_score": True} if score is not None else {}
+    has = {**({"has_score": True} if score is not None else {}), **(planted or {})}
     machine = FakeMachine(learning, baseline=baseline, **has)
     if kill_at is not None:
         answer = machine.answer
@@ -385,3 +386,18 @@ def test_what_the_search_cost_counts_the_runs_by_the_jobs_own_settings(tmp_path)
     num_own = sum(isinstance(request, RunTrial) for request in machine.asked)
     assert answer.num_samples == given.num_samples + num_own * answer.baseline_steps * 64
     assert answer.num_trials == given.num_trials + num_own
+
+
+def test_an_accuracy_within_the_luck_of_few_samples_left_chance_where_the_loss_fell_far(tmp_path):
+    """It may count tokens, of which a sample has many."""
+    words = {"score": lambda loss: 1 / (1 + loss), "planted": {"chance": 0.85, "num_valid_samples": 20}}
+    answer, _ = ask(LEARNER, 64, 0.1, tmp_path, target="score=0.89", **words)
+    assert answer.reached
+    own, _ = ask(LEARNER, 64, 0.1, tmp_path / "own", target="same", **words)
+    assert own.target["from"] == "measured"
+
+
+def test_a_perplexity_at_chance_is_refused_however_far_the_loss_fell(tmp_path):
+    words = {"score": lambda loss: 1 + loss, "planted": {"chance": 1.05, "goal": "min"}}
+    with pytest.raises(NothingMeasured, match=r"did not leave chance: a model that learned nothing has 1\.05, and"):
+        ask(LEARNER, 64, 0.1, tmp_path, target="score=1.12", **words)

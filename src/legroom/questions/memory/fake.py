@@ -3,7 +3,7 @@
 import math
 import random
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from legroom.errors import OutOfMemory
 from legroom.job import Settings
@@ -54,6 +54,7 @@ class FakeMemory:
     """The most samples that the job's own loader gives; None: it has no loader of its own."""
     own_step: bool = False
     has_score: bool = False
+    goal: Literal["max", "min"] = "max"
     chance: float | None = None
     """The score of a model that learned nothing."""
     num_valid_samples: int | None = None
@@ -176,6 +177,7 @@ class FakeMemory:
             own_loader=self.largest_loader_batch is not None,
             widest_batch=self.largest_loader_batch,
             has_score=self.has_score,
+            goal=self.goal,
             chance=self.chance,
             has_valid=self.has_valid,
             baseline=asdict(self.baseline),

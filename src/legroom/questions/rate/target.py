@@ -9,7 +9,6 @@ from typing import Any
 from legroom.errors import NothingMeasured, UsageError
 from legroom.questions.rate.chance import refuse_own_chance
 from legroom.questions.rate.curves import fit_curves
-from legroom.questions.rate.evidence import value_of
 from legroom.questions.rate.growing import COOLDOWN, start_request
 from legroom.questions.rate.records import RateQuestion, RateRamp, RunTrial, Trial, update_size
 from legroom.questions.rate.search import FIRST_SHARE, SETTLED, SHARES
@@ -55,7 +54,8 @@ def find_target(
         runs.append(run)
     found = _measured(runs, question) if runs else _forecast(run.evaluations, question, steps)
     start = session.ask(start_request(here))
-    refuse_own_chance(found, value_of(start, found), description)
+    losses = [seen.loss for each in runs or [run] for seen in each.evaluations if seen.loss is not None]
+    refuse_own_chance(found, start, [loss for loss in losses if math.isfinite(loss)], description)
     return found
 
 

@@ -143,7 +143,7 @@ def foreseen(evidence: Evidence, question: SizeQuestion, each: Planned, power: f
     known = [
         (abs(math.log(each.fraction / trial.fraction)) + abs(math.log(sizes[each.value] / sizes[trial.value])), trial)
         for trial in evidence.trials
-        if trial.result.outcome == "settled"
+        if trial.counted < math.inf
     ]
     if not known:
         return 0.0

@@ -98,9 +98,9 @@ def test_trials_that_learned_nothing_are_left_out_of_the_fit_and_named(ask, tmp_
     answer, _ = ask(replace(PLANTED, at_chance=(16,)), tmp_path, widths=[16, 32, 64, 128, 256])
     plain, _ = ask(PLANTED, tmp_path / "plain", widths=[32, 64, 128, 256])
     assert (answer.k1, answer.k2) == (plain.k1, plain.k2)
-    assert any(
-        "Scored no better than a model that learned nothing" in note and "width 16" in note for note in answer.notes
-    )
+    (note,) = [note for note in answer.notes if "Scored no better than a model that learned nothing" in note]
+    assert "width 16" in note
+    assert all((each["error"] is None) == (each["value"] == 16) for each in answer.held_out)
 
 
 def test_where_nothing_was_learned_at_any_size_that_is_why_there_is_no_law(ask, tmp_path):

@@ -1,6 +1,7 @@
 """How many devices a plan takes, against machines on which what they take is known."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -217,13 +218,14 @@ def test_what_batch_norm_sees_is_told_where_the_batch_of_a_device_changes(plante
         (lambda request: isinstance(request, Train) and request.several, "on several failed. Rank 1 ended by signal 9"),
     ],
 )
-def test_devices_that_cannot_train_together_leave_a_plan_for_one(planted, tmp_path, fails, told):
+@pytest.mark.parametrize("error", [JobCrashed, UsageError])
+def test_devices_that_cannot_train_together_leave_a_plan_for_one(planted, tmp_path, fails, told, error):
     machine = planted.plant()
     whole = machine.answer
 
     def answer(request):
         if fails(request):
-            raise JobCrashed("Rank 1 ended by signal 9")
+            raise error("Rank 1 ended by signal 9")
         return whole(request)
 
     machine.answer = answer
@@ -231,6 +233,18 @@ def test_devices_that_cannot_train_together_leave_a_plan_for_one(planted, tmp_pa
     assert found.num_devices == 1
     assert found.predicted_seconds is not None
     assert any(told in sentence for sentence in found.missing)
+
+
+def test_a_plan_for_several_is_tried_out_and_written_with_what_its_devices_need(planted, tmp_path):
+    ring = planted.plant_ring(buffer_bytes=80_000, num_buffer_messages=1, unused_parameters=["head.weight"])
+    machine = planted.plant(ring=ring)
+    answer = planted.ask(tmp_path, machine, num_gpus=4, devices="all")
+    tried = [request for request in machine.asked if isinstance(request, Train) and request.several]
+    assert tried
+    assert all(request.several["find_unused_parameters"] for request in tried)
+    assert {request.settings["broadcast_buffers"] for request in tried} == {False}
+    assert answer.settings["broadcast_buffers"] is False
+    assert read_plan(Path(answer.plan_path)).settings.broadcast_buffers is False
 
 
 def test_a_run_on_one_device_that_fails_is_the_jobs_own_failure(planted, tmp_path):

@@ -2,14 +2,19 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 from legroom import api
 from legroom.cli.app import app
 from legroom.errors import JobRaised, OutOfMemory, UsageError
+from legroom.logbook import read_records
 from legroom.questions.sweep.ranges import read_rates, read_sizes
+from legroom.questions.sweep.records import SweepQuestion
+from legroom.questions.sweep.search import limits_of
 from legroom.questions.sweep.view import section
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, FakeRuns, plant_gpu, plant_host
@@ -257,3 +262,24 @@ def test_sweeps_of_two_devices_lie_in_one_figure_and_nothing_is_drawn_of_what_on
     assert set(busy[1].y) == {0.0}
     assert set(memory[1].y) == {None}
     assert [series.name for series in memory] == [series.name for series in busy]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_trial_joins_others_only_where_memory_is_known_to_hold_both(tmp_path, device):
+    answer = swept(tmp_path, machine_with())
+    records = read_records(tmp_path, "sweep")
+    made = TypeAdapter(SweepQuestion).validate_python(records.head.question)
+    question = replace(made, device=device, together=2)
+    entries = [replace(entry, request=replace(entry.request, device=device)) for entry in records.entries[1:]]
+    largest, needed = question.trials()[0], max(point["memory_bytes"] for point in answer.points)
+
+    def may_join(free_bytes, seen):
+        card = replace(plant_gpu(), free_bytes=free_bytes)
+        host = plant_host(available_bytes=round(free_bytes / 0.9), gpus=(card,) if device == "cuda" else ())
+        session = SimpleNamespace(host=host, records=SimpleNamespace(entries=seen))
+        return limits_of(session, question).may_join(largest, [largest])
+
+    context = 600 * 2**20 if device == "cuda" else 0
+    assert may_join(2.02 * (needed + context), entries)
+    assert not may_join(1.98 * (needed + context), entries)
+    assert not may_join(1e15, []), "nothing is known of a trial's memory yet"

@@ -30,7 +30,7 @@ def run_trials(session: Session, question: SweepQuestion) -> None:
         session.engine,
         session.address,
         todo,
-        limits=_limits(session, question),
+        limits=limits_of(session, question),
         tell=tally.tell,
         clock=session.clock,
     ):
@@ -69,7 +69,8 @@ def _failure(outcome: Outcome) -> Any:
     return failed_run(outcome.request, "out_of_memory" if ran_out else "failed", str(outcome.error))
 
 
-def _limits(session: Session, question: SweepQuestion) -> Limits:
+def limits_of(session: Session, question: SweepQuestion) -> Limits:
+    """How many trials at once, for how long, and which beside which: only what memory is known to hold together."""
     gpus, is_cpu = session.host.gpus, question.device == "cpu"
     held = 0 if is_cpu else CONTEXT_BYTES
     free = min((gpu.free_bytes for gpu in gpus), default=0)

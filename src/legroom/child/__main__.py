@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from legroom.imports import uncollected
 from legroom.requests import NURSERY, SAVED, SAVING
 
 PR_SET_PDEATHSIG = 1
@@ -62,8 +63,9 @@ def spare_inherited() -> None:
 
 def open_job(address: dict[str, Any], beat: Callable[..., None]) -> Any:
     """The job, which it begins to build before anybody asks: a child started early is ready early."""
-    from legroom.child.built_job import BuiltJob
-    from legroom.job_address import JobAddress
+    with uncollected():
+        from legroom.child.built_job import BuiltJob
+        from legroom.job_address import JobAddress
 
     pickled = None if address["pickled"] is None else base64.b64decode(address["pickled"])
     place = JobAddress(text=address["text"], options=address["options"], pickled=pickled, folder=address["folder"])

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from legroom.child.file_pages import touch, touched_pages
+from legroom.imports import uncollected
 from legroom.requests import record_kinds
 
 IDLE_SECONDS = 120.0
@@ -66,11 +67,12 @@ def tend(descriptor: int) -> tuple[int, int]:
 
 def import_ahead() -> None:
     """Import what children need: whatever answers a request, and torch, whose first optimizer imports its compiler."""
-    for kind in record_kinds().values():
-        importlib.import_module(kind.answered_by.partition(":")[0])
-    import torch
+    with uncollected():
+        for kind in record_kinds().values():
+            importlib.import_module(kind.answered_by.partition(":")[0])
+        from legroom.training.torch_internals import import_compiler
 
-    torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        import_compiler()
 
 
 def end_library_threads() -> None:

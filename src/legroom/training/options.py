@@ -10,6 +10,7 @@ from legroom.errors import JobRaised, UsageError
 from legroom.job import Batch, Job, Settings
 from legroom.training.data.batch import map_tensors
 from legroom.training.step import TrainingStep
+from legroom.training.torch_internals import import_compiler
 
 
 def build_step(
@@ -46,6 +47,8 @@ def place_model(model: Any, settings: Settings, device: torch.device) -> Any:
 
 def make_optimizer(job: Job, model: Any, settings: Settings) -> Any:
     """The job's optimizer at that rate, fused where the settings say so; None where the job keeps them to itself."""
+    if job.optimizer:
+        import_compiler()
     optimizer = job.optimizer(model, settings.learning_rate) if job.optimizer else None
     if settings.fused:
         _fuse(optimizer)

@@ -17,6 +17,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter as LoaderIterator
 
+from legroom.imports import uncollected
+
 __all__ = [
     "DataDependentOutputException",
     "FakeTensor",
@@ -31,6 +33,12 @@ __all__ = [
 def expand_segments(expand: bool) -> None:
     """Have torch take memory from a card in segments that grow, or in fixed ones, from now on."""
     torch._C._accelerator_setAllocatorSettings(f"expandable_segments:{expand}")
+
+
+def import_compiler() -> None:
+    """Import what the first optimizer of a process imports, without a collector that walks it."""
+    with uncollected():
+        torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
 
 
 def clear_cublas_workspaces() -> None:

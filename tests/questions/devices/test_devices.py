@@ -209,7 +209,10 @@ def test_table_3_of_the_talk_is_counted(tmp_path):
 
 
 def test_a_model_cut_over_devices_holds_less_on_each(tmp_path):
-    rows = ask(tmp_path).splits
+    ring = FakeRing(contention=3.0)
+    rows = ask(tmp_path, ring).splits
+    two = next(row for row in rows if (row["name"], row["num_devices"]) == ("fsdp", 2))
+    assert two["step_seconds"] > 3 * 1.5 * ring.backward(32), "neighbours slow cut models down too"
     for name in ("fsdp", "tensor", "pipeline"):
         held = [row["memory_bytes"] for row in rows if row["name"] == name]
         assert held == sorted(held, reverse=True)

@@ -39,6 +39,16 @@ class Pass:
         """Of the whole step."""
         return self.forward + self.backward + self.update
 
+    def slowed(self, times: float) -> "Pass":
+        """The same where everything takes so many times longer."""
+        return replace(
+            self,
+            forward=times * self.forward,
+            backward=times * self.backward,
+            update=times * self.update,
+            ready_seconds=[times * ready for ready in self.ready_seconds],
+        )
+
     def buckets(self, cap_mb: float | None) -> list[Bucket]:
         """Its gradients as they will travel."""
         return buckets_of(self.gradient_bytes, self.ready_seconds, cap_mb)

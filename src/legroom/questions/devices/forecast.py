@@ -65,15 +65,7 @@ class Forecaster:
 
     def step(self, num_devices: int, batch_size: float, *, slow: float = 1.0) -> Step:
         """The step at that batch per device; `slow`: how many times longer the device takes than the one measured."""
-        one = self.evidence.at(batch_size)
-        factor = slow * self.evidence.contention(num_devices, batch_size)
-        one = replace(
-            one,
-            forward=factor * one.forward,
-            backward=factor * one.backward,
-            update=factor * one.update,
-            ready_seconds=[factor * ready for ready in one.ready_seconds],
-        )
+        one = self.evidence.at(batch_size).slowed(slow * self.evidence.contention(num_devices, batch_size))
         if num_devices == 1:
             return Step(compute=one.seconds, exposed=0.0, total=0.0, algorithm="ring", exposed_by={})
         found = {name: self._exposed(one, num_devices, name) for name in ALL_REDUCES}

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from legroom.questions.devices.choice import PAYS
 from legroom.questions.devices.evidence import Evidence
-from legroom.questions.devices.forecast import SAME, Forecaster
+from legroom.questions.devices.forecast import Forecaster
 from legroom.questions.devices.records import DevicesQuestion
 from legroom.questions.devices.splits import forecast_splits
 from legroom.reports.numbers import quantity
@@ -24,9 +25,10 @@ def split_rows(evidence: Evidence, question: DevicesQuestion, forecaster: Foreca
     for num in SPLIT_NUMBERS:
         if size / num < 1:
             break
+        slow = evidence.contention(num, size / num)
         cuts = forecast_splits(
-            whole,
-            evidence.at(size / num),
+            whole.slowed(slow),
+            evidence.at(size / num).slowed(slow),
             num,
             forecaster.link,
             layer_bytes=[round(scale * each) for each in facts.layer_bytes],
@@ -41,7 +43,7 @@ def split_rows(evidence: Evidence, question: DevicesQuestion, forecaster: Foreca
 
 
 def split_notes(rows: Sequence[dict[str, Any]], question: DevicesQuestion) -> list[str]:
-    """When a cut of the model pays: where it is faster than data parallelism at the same global batch."""
+    """When a cut of the model pays at the same global batch: by far, since forecasts of cuts hide all that can be."""
     critical, size = question.critical_batch_size, question.batch_size
     notes = []
     if critical is not None and size > critical:
@@ -49,7 +51,7 @@ def split_notes(rows: Sequence[dict[str, Any]], question: DevicesQuestion) -> li
             f"The batch of {size:,} is above the critical {critical:,.0f} already: only cuts that keep the global "
             "batch (strong scaling, FSDP, tensor, pipeline) still save time"
         )
-    faster = [row for row in rows if row["fits"] is not False and _gain(row) > SAME]
+    faster = [row for row in rows if row["fits"] is not False and _gain(row) > PAYS]
     if faster:
         best = max(faster, key=_gain)
         step, plain = (quantity(best[name], "seconds") for name in ("step_seconds", "data_parallel_seconds"))
@@ -59,7 +61,8 @@ def split_notes(rows: Sequence[dict[str, Any]], question: DevicesQuestion) -> li
         )
     elif rows:
         notes.append(
-            f"No cut of the model is forecast to be faster than data parallelism at {size:,} samples an update"
+            f"No cut of the model is forecast to be {PAYS} times as fast as data parallelism at {size:,} samples "
+            "an update"
         )
     return notes
 

@@ -81,8 +81,8 @@ def scale_rate(chosen: dict[str, Any], before: Mapping[str, Any], named: Mapping
         chosen[warmup] = scaled.warmup_steps(1 / new)
     if scaled.warmup_start and "warmup_start" not in named:
         chosen["warmup_start"] = scaled.warmup_start
+    climb = f", after a warm-up of {chosen[warmup]:,} updates instead of {before[warmup]:,}" if before[warmup] else ""
     return [
-        f"{grown}, so the rate is {scaled.learning_rate:.3g} instead of {rate:.3g}, after a warm-up of "
-        f"{chosen[warmup]:,} updates instead of {before[warmup]:,}: by the rule {rule}, which nobody measured here. "
-        "--rate-rule keep leaves them"
+        f"{grown}, so the rate is {scaled.learning_rate:.3g} instead of {rate:.3g}{climb}: by the rule {rule}, which "
+        "nobody measured here. --rate-rule keep leaves it"
     ]

@@ -77,8 +77,10 @@ def _ask(
     """The answer; None where the run is too short for asking, or the budget has no time for it, which is told."""
     if limit < LEAST_SECONDS:
         return None
-    if search.left() - kept_back >= limit:
+    left = search.left() - kept_back
+    if left >= limit:
         return search.ask(name, function, **words)
     if not any(sentence.startswith(NAMES[name]) for sentence in search.question.missing):
-        search.miss(f"{NAMES[name]} was not asked: the budget left {search.told()}, not {limit} s. Raise --budget")
+        told = f"the budget left {max(0.0, left):.0f} s for it, not {limit} s. Raise --budget"
+        search.miss(f"{NAMES[name]} was not asked: {told}")
     return None

@@ -1,5 +1,7 @@
 """Ends a job that takes too much of the host: the memory of its process and all it started, looked at often enough."""
 
+import time
+
 from legroom.clock import Clock, monotonic
 from legroom.host.process_memory import resident_bytes, tree_bytes, tree_of
 
@@ -20,8 +22,12 @@ class MemoryGuard:
     counted once.
     """
 
-    def __init__(self, pid: int, limit_bytes: int, clock: Clock = monotonic) -> None:
+    def __init__(
+        self, pid: int, limit_bytes: int, clock: Clock = monotonic, core_clock: Clock = time.thread_time
+    ) -> None:
         self.pid, self.limit_bytes, self.clock = pid, limit_bytes, clock
+        self.core_clock = core_clock
+        """What a look costs is its time on a core: on a busy machine it may wait for one as long as a job lasts."""
         self.pids = [pid]
         self.scan_at = self.look_at = 0.0
         self.wait_seconds = SOONEST
@@ -38,6 +44,7 @@ class MemoryGuard:
             return alone
         if together <= self.limit_bytes or now < self.look_at:
             return None
+        began = self.core_clock()
         held = tree_bytes(self.pids)
-        self.look_at = self.clock() + LOOK_EVERY * (self.clock() - now)
+        self.look_at = self.clock() + LOOK_EVERY * (self.core_clock() - began)
         return held if held > self.limit_bytes else None

@@ -8,10 +8,11 @@ from typing import Any
 from legroom.errors import UsageError
 
 PRECISIONS = ("fp32", "bf16", "fp16")
+MOST = 4096
+"""Workers that a job, a plan or a record may name, of a larger machine than the one that reads it: 16 for 256 cores."""
 WORKERS_A_CORE = 16
-FEWEST, MOST = 64, 4096
-"""Workers that any machine may run, and none: 16 for each of 256 cores. A job, a plan or a record may be of a larger
-machine than the one that reads it."""
+FEWEST = 64
+"""Workers allowed on any machine: a job may name what it runs on a larger one."""
 MOST_AHEAD = 1000
 """Batches that a loader process may prepare ahead: more are a slip of the hand, and fill the memory."""
 

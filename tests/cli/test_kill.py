@@ -40,12 +40,16 @@ def words(folder):
 def kill_after(command, seconds, once=lambda parent: True):
     """Start the command, kill it that time after it came so far, and return the processes it had below it."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
-        while parent.poll() is None and not once(parent):
-            time.sleep(0.02)
+        wait_until(once, parent)
         time.sleep(seconds)
         below = children_of(parent)
         parent.send_signal(signal.SIGKILL)
     return below
+
+
+def wait_until(once, parent):
+    while parent.poll() is None and not once(parent):
+        time.sleep(0.02)
 
 
 def children_of(parent):
@@ -100,8 +104,17 @@ def test_twenty_kills_lose_nothing_repeat_nothing_and_leave_no_orphan(tmp_path):
 def test_a_kill_while_children_are_forked_leaves_no_orphan(tmp_path):
     rng = random.Random(1)
     command = [sys.executable, "-m", "legroom", "loading", JOB, "--device", "cpu", "--out", str(tmp_path)]
+
+    def has_forked(parent):
+        return len(children_of(parent)) >= 2
+
     for _ in range(3):
-        below = kill_after(command, rng.uniform(0, 0.7), lambda parent: len(children_of(parent)) >= 2)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
+            wait_until(has_forked, parent)
+            time.sleep(rng.uniform(0, 0.7))
+            wait_until(has_forked, parent)  # one child may have ended meanwhile, and the next not begun
+            below = children_of(parent)
+            parent.send_signal(signal.SIGKILL)
         assert len(below) >= 2, "the kill met no nursery with its child"
         _, alive = psutil.wait_procs(below, timeout=60)
         assert not alive, "a process outlived its parent"

@@ -164,7 +164,7 @@ def over(answers: Sequence[dict[str, Any]]) -> None:
     parts = [f"{name}: {_told(rows)}" for name, rows in kinds.items() if rows]
     ratios = [ratio for answer in answers for ratio in answer["chosen_ratios"]]
     good = f"chosen size within {AS_GOOD} of the fastest in {sum(map(_is_good, ratios))} of {len(ratios)} seeds"
-    print(f"over {len(answers)} answers: {'; '.join(parts)}; {good}")
+    print(f"over {len(answers)} answers: {'; '.join(parts) or 'nothing held out was reached'}; {good}")
 
 
 def _largest(answer: dict[str, Any], held: dict[str, Any]) -> bool:

@@ -12,12 +12,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from legroom import api
 from legroom.child.built_job import BuiltJob
+from legroom.child.description import describe
 from legroom.child.ranks import run_ranks
 from legroom.job_address import JobAddress, address_of
 from legroom.laws.communication import buckets_of
 from legroom.questions.devices.child.backward import time_backward
 from legroom.questions.devices.child.ranks import time_ranks, turn
 from legroom.questions.devices.records import TimeBackward, TimeRanks
+from legroom.requests import Describe
 
 JOBS = Path(__file__).parents[2] / "jobs"
 
@@ -49,6 +51,12 @@ def test_buckets_are_those_that_torch_fills(alone, width, cap_mb):
 def look(name, batch_size=16):
     built = BuiltJob(address_of(f"{JOBS / name}.py:job"))
     return time_backward(TimeBackward(device="cpu", batch_size=batch_size, precision="fp32", num_threads=1), built)
+
+
+@pytest.mark.parametrize(("name", "carries"), [("carried_state", True), ("plain", False), ("token_counts", False)])
+def test_batches_that_go_on_where_others_ended_are_described(name, carries):
+    built = BuiltJob(address_of(f"{JOBS / name}.py:job"))
+    assert describe(Describe(), built).carries_state is carries
 
 
 def test_gradients_are_ready_from_the_last_layer_to_the_first_within_the_pass():

@@ -88,5 +88,12 @@ def test_neighbours_tell_of_sizes_that_were_lucky(name):
     assert with_neighbours < 0.97 * sum(misses(curve, values) for values in alone)
 
 
+def test_the_range_holds_the_knee_that_timings_without_noise_have():
+    curve = CURVES["a line"]
+    still = timed_knee(timed(curve), set(), 0.9)[0]
+    spans = [timed_knee(timed(curve, noise=0.15, seed=seed), set(), 0.9)[1] for seed in range(60)]
+    assert sum(low <= still <= high for low, high in spans) >= 54
+
+
 def test_one_size_is_its_own_knee():
     assert timed_knee(timed(CURVES["a line"])[:1], set(), 0.9) == (1, (1, 1))

@@ -50,7 +50,9 @@ def timed_knee(points: Sequence[StepTime], own: Collection[int], share: float) -
     best, wanted = max(fast, key=lambda place: values[place]), math.log(share)
     highs, lows = values + SURE * deviations, values - SURE * deviations
     enough = (highs >= wanted, (values >= wanted) & (lows >= wanted - SLACK), lows >= wanted)
-    low, knee, high = (worth[next((place for place in fast if has[place]), best)].batch_size for has in enough)
+    among = (range(len(worth)), fast, range(len(worth)))  # it may lie at sizes that were unlucky this time
+    places = (next((place for place in each if has[place]), best) for each, has in zip(among, enough, strict=True))
+    low, knee, high = (worth[place].batch_size for place in places)
     return knee, (min(low, knee), max(high, knee))
 
 

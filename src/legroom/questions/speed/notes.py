@@ -138,10 +138,10 @@ def _setting_why(request: TimeSteps, point: StepTime) -> str:
 
 
 def noise(evidence: Evidence) -> Iterator[str]:
-    """Whether the timings are too uneven to tell sizes apart."""
+    """Whether the timings are too uneven to tell where the knee lies."""
     worst = max(evidence.points, key=lambda point: point.noise)
-    if worst.noise > NOISY:
-        low, high = evidence.span
+    low, high = evidence.span
+    if worst.noise > NOISY and low < high:
         yield (
             f"Timings vary by up to {worst.noise:.0%} either way (a batch of {worst.batch_size:,}): all that is sure "
             f"is a knee from {low:,} to {high:,}. Stop other programs, or allow more --seconds"

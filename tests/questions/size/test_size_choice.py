@@ -139,3 +139,17 @@ def test_the_whole_data_may_take_part_in_the_fit(ask, tmp_path):
     answer, machine = ask(PLANTED, tmp_path, fractions=[1.0])
     assert {request.fraction for request in machine.asked if isinstance(request, TrainSize)} == {1.0}
     assert {each["value"] for each in answer.held_out} == {128}
+
+
+class Apart(FakeSizes):
+    """The second seed comes to a loss a tenth higher."""
+
+    def _least(self, request, size, samples):
+        return super()._least(request, size, samples) * (1.1 if request.settings["seed"] == 1 else 1.0)
+
+
+def test_the_loss_of_the_jobs_own_size_is_one_that_most_of_its_runs_come_to(ask, tmp_path):
+    answer, _ = ask(Apart(a=40.0, k1=0.8, k2=0.5, b=60.0), tmp_path, seeds=2)
+    own = next(each for each in answer.times if each["value"] == 128)
+    assert (own["num_reached"], own["num_seeds"]) == (2, 2)
+    assert answer.recommended_width is not None

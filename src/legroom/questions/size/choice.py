@@ -33,7 +33,8 @@ def wanted_loss(evidence: Evidence, question: SizeQuestion) -> dict[str, Any]:
     is_own = question.own_value in settled
     value = question.own_value if is_own else max(settled or tried)
     assert value is not None
-    loss = (1 + WITHIN) * statistics.median(trial.least_loss for trial in (settled or tried)[value])
+    # Of an even number of runs the upper one in the middle: a mean of two would be reached by one of them alone.
+    loss = (1 + WITHIN) * statistics.median_high(trial.least_loss for trial in (settled or tried)[value])
     return {"loss": loss, "from": "own" if is_own else "largest tried", "value": value, "settled": bool(settled)}
 
 

@@ -1,6 +1,7 @@
 """`legroom plan`, then `legroom prove` with three seeds, on jobs of different kinds: did it pay, and was it foretold?
 
     python benchmarks/plan.py OUT [--jobs digits-lstm,digits-cnn] [--seeds 3] [--budget TIME] [--data DIR]
+        [--device cuda]
 
 Every job's own settings are those of its source, named in the table; data and model are reduced for both arms where
 that is said, epochs are not. OUT holds a folder for each job, with its logbook, plan and proof; what is there is not
@@ -122,6 +123,15 @@ CASES = {
         source="Deep Speech 2's shape; the rest ours: docs/workloads.md",
         reduced="48 units in 2 layers",
     ),
+    "cifar-resnet18": Case(
+        job="cifar-resnet18",
+        source="batch, rate, momentum: He et al. 2015; one cycle: Smith and Topin 2017: docs/workloads.md",
+    ),
+    "cifar-small": Case(
+        job=f"{HERE / 'plan_jobs.py'}:cifar_small",
+        source="as cifar-resnet18",
+        reduced="8,000 of 50,000 images to learn, 2,000 others to judge",
+    ),
     "plain-file": Case(job=f"{HERE.parent / 'examples' / 'train.py'}:job", source="a user's file: examples/train.py"),
 }
 
@@ -131,7 +141,7 @@ def run_case(name: str, case: Case, out: Path, words: argparse.Namespace) -> Non
     folder = out / name
     folder.mkdir(parents=True, exist_ok=True)
     options = {**case.options, **case.prepare(folder, words.data)}
-    job = [case.job, *(f"--with={key}={value}" for key, value in options.items()), "--device", "cpu"]
+    job = [case.job, *(f"--with={key}={value}" for key, value in options.items()), "--device", words.device]
     at = ["--out", str(folder / "legroom"), "--resume", "--quiet", "--json"]
     budget = ["--budget", words.budget] if words.budget else []
     _keep(folder / "plan.json", ["plan", *job, *budget, *at], words.data)
@@ -227,10 +237,11 @@ def main() -> None:
     """Run the jobs that were named, then print what all came to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--jobs", default=",".join(CASES))
+    parser.add_argument("--jobs", default=",".join(name for name in CASES if not name.startswith("cifar")))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--budget", help="of each plan; legroom's own where absent")
     parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--device", default="cpu")
     words = parser.parse_args()
     names = words.jobs.split(",")
     unknown = [name for name in names if name not in CASES]

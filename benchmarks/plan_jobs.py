@@ -11,6 +11,9 @@ from torch.utils.data import Subset, TensorDataset
 
 import legroom
 from legroom import load_job
+from legroom.workloads import cifar_resnet18
+from legroom.workloads.readers.cifar import find_part, read_images
+from legroom.workloads.readers.tensors import Tensors
 
 NUM_JUDGES = 500
 """Of the 10,000 images that judge, the first; of the 60,000 to learn from, as many as each job says."""
@@ -32,6 +35,17 @@ def mnist_cnn(data: str = "") -> legroom.Job:
         baseline=legroom.Settings(
             batch_size=64, learning_rate=1.0, schedule="exponential:factor=0.7,every=1,after=1", num_epochs=14
         ),
+    )
+
+
+def cifar_small(data: str = "") -> legroom.Job:
+    """The built-in job on one of CIFAR-10's five files, of which the last fifth judges."""
+    images, labels = read_images(find_part(data, "train")[:1]).tensors
+    return dataclasses.replace(
+        cifar_resnet18.job(data="synthetic"),
+        train_data=lambda: Tensors(images[:8_000], labels[:8_000]),
+        valid_data=lambda: Tensors(images[8_000:], labels[8_000:]),
+        notes=(),
     )
 
 

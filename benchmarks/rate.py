@@ -1,10 +1,11 @@
 """`legroom rate` beside a sweep and other searches, all run again on fresh seeds; counted in updates and samples.
 
     python benchmarks/rate.py OUT [--jobs digits:cnn digits ...] [--budget 300] [--data DIR] [--parts main batch ...]
+        [--device cuda]
 
 Busy cores are no matter: nothing here is judged by the clock. What seconds are told are those of the processor in one
-thread, of an update measured without evaluations. Jobs of benchmarks/plan.py, reduced as it says; two of them with
-fewer epochs (EPOCHS), which the table tells.
+thread (on a GPU of the clock), of an update measured without evaluations. Jobs of benchmarks/plan.py, reduced as it
+says; some of them with fewer epochs (EPOCHS), which the table tells.
 
 target    the worst of three runs by the job's own settings, each the median of its last nine evaluations of fifty
 sweep     six batch sizes, each twice the one before, and five rates a factor 3 apart around the job's own; one seed,
@@ -12,8 +13,9 @@ sweep     six batch sizes, each twice the one before, and five rates a factor 3 
           loss, or by the job's own samples. Searches are held against the four sizes around the job's own alone.
 main      searches at the job's own batch: `auto`; `greedy` in the seconds that took; Optuna's Hyperband in the
           samples that took; a hundred updates of Lightning's lr_find and of torch-lr-finder. What each recommends is
-          run on five fresh seeds: constant rates to the first evaluation at the target, ours at the length told, and
-          1.25 times longer until it is there. Runs that are not there within twice the job's own samples count as that.
+          run on five fresh seeds to the first evaluation at the target, looked at as often: constant rates, and ours
+          at the length told, anew and 1.25 times longer until one is there. Runs that are not there within twice the
+          job's own samples count as that.
 batch     the same of `auto` at the batch that its critical batch size says is soonest, against the sweep's cell that is
 critical  the best rate of each batch size on three fresh seeds, the law fitted to them, and what `auto` told
 transfer  `rate --method transfer` from the best rate at one batch to larger ones, by every rule, on three fresh seeds
@@ -47,10 +49,10 @@ from legroom.training.loop import Run
 from legroom.training.records import Train
 
 JOBS = {"digits": "digits-lstm", "digits:cnn": "digits-cnn"} | {
-    name: name for name in ("mnist-lstm", "char-lm", "translation")
+    name: name for name in ("mnist-lstm", "char-lm", "translation", "cifar-small")
 }
-EPOCHS = {"translation": 60, "mnist-lstm": 10}
-"""In place of the job's own, so that a point of the sweep takes seconds on one core."""
+EPOCHS = {"translation": 60, "mnist-lstm": 10, "cifar-small": 10}
+"""In place of the job's own, so that a point of the sweep takes seconds: on one core, and of cifar-small on a GPU."""
 NUM_SIZES, MOST_TIMES, RATES = 6, 16, (1 / 9, 1 / 3, 1, 3, 9)
 HELD_AGAINST = (0.5, 1, 2, 4)
 """Times the job's own batch: the sizes whose samples a search is held against."""
@@ -97,8 +99,9 @@ class Rows:
 class Bench:
     """One job, its data and its target."""
 
-    def __init__(self, word: str, rows: Rows, out: Path, data: Path) -> None:
+    def __init__(self, word: str, rows: Rows, out: Path, data: Path, device: str) -> None:
         case, self.word, self.rows, self.out = CASES[JOBS[word]], word, rows, out / word.replace(":", "-")
+        self.device = device
         self.out.mkdir(parents=True, exist_ok=True)
         self.name, self.options = case.job, {**case.options, **case.prepare(self.out, data)}
         self.job: Job = load_job(JobAddress(text=self.name, options=self.options))
@@ -118,7 +121,7 @@ class Bench:
 
     def run(self, settings: Settings, num_steps: int, interrupted: Any = None, **more: Any) -> Row:
         """One run; its evaluations as (update, what is judged)."""
-        request = Train(device="cpu", settings=asdict(settings), num_steps=num_steps, **more)
+        request = Train(device=self.device, settings=asdict(settings), num_steps=num_steps, **more)
         going = Run(self.job, request, self.train, self.valid)
         if interrupted is not None:
             going.interrupted = lambda: interrupted(going.stopping.evaluations)
@@ -191,8 +194,8 @@ class Bench:
             words.setdefault("method", "auto")
             try:
                 answer = api.rate(
-                    self.name, options=self.options, device="cpu", batch_size=size, target=f"{self.judge}={target!r}",
-                    budget=budget, run=run, **words,
+                    self.name, options=self.options, device=self.device, batch_size=size,
+                    target=f"{self.judge}={target!r}", budget=budget, run=run, **words,
                 )  # fmt: skip
             except LegroomError as error:
                 return {"error": str(error)}
@@ -222,19 +225,20 @@ class Bench:
         rows, size = [], answer["batch_size"]
         for seed in FRESH:
             settings = self.constant(answer["learning_rate"], size, seed, schedule=answer["schedule"])
-            make = lambda s=settings: self._longer(s, answer, 2 * self.samples // size)  # noqa: E731
+            make = lambda s=settings: self._longer(s, answer, size)  # noqa: E731
             key = {"what": f"again {what}", "batch_size": size, "seed": seed, "learning_rate": answer["learning_rate"]}
             rows.append(self.rows.get(make, job=self.word, **key))
         return rows
 
-    def _longer(self, settings: Settings, answer: Row, most: int) -> Row:
+    def _longer(self, settings: Settings, answer: Row, size: int) -> Row:
         values: list[tuple[int, float | None]] = []
-        num_steps, paid = answer["num_steps"], 0
+        num_steps, paid, most = answer["num_steps"], 0, 2 * self.samples // size
         while num_steps <= most:
             warmup = min(answer["warmup_steps"], num_steps // 2)
-            done = self.run(replace(settings, warmup_steps=warmup), num_steps, evaluate_steps=num_steps)
+            words = {"evaluate_steps": min(num_steps, self.every(size)), "target": (self.judge, self.target)}
+            done = self.run(replace(settings, warmup_steps=warmup), num_steps, **words)
             values, paid = [*values, *done["values"]], paid + done["num_samples"]
-            if values and self.is_there(values[-1][1]):
+            if any(self.is_there(value) for _, value in done["values"]):
                 break
             num_steps = round(num_steps * LONGER)
         return {"values": values, "num_samples": paid}
@@ -243,14 +247,22 @@ class Bench:
         """Seconds of the processor that an update takes, evaluations left out."""
 
         def measure() -> Row:
-            trunk = Trunk(self.job, Train(device="cpu", settings=asdict(self.constant(1e-6, size, 0))), self.train)
+            request = Train(device=self.device, settings=asdict(self.constant(1e-6, size, 0)))
+            trunk, clock = Trunk(self.job, request, self.train), self._clock
             trunk.advance(5)
-            began, num = time.process_time(), max(5, min(30, 8192 // size))
+            began, num = clock(), max(5, min(30, 8192 // size))
             trunk.advance(num)
+            seconds = (clock() - began) / num
             trunk.close()
-            return {"step_seconds": (time.process_time() - began) / num}
+            return {"step_seconds": seconds}
 
         return float(self.rows.get(measure, job=self.word, what="pace", batch_size=size)["step_seconds"])
+
+    def _clock(self) -> float:
+        if self.device == "cpu":
+            return time.process_time()
+        torch.cuda.synchronize()
+        return time.perf_counter()
 
 
 def batch_sizes(own: int, num_samples: int) -> list[int]:
@@ -458,13 +470,14 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS, metavar="PART")
     parser.add_argument("--budget", type=float, default=300.0, help="seconds of each search")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("LEGROOM_DATA", "data")))
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     words = parser.parse_args()
     torch.set_num_threads(1)  # small models: more threads only wait for each other
     os.environ.update({"OMP_NUM_THREADS": "1", "LEGROOM_DATA": str(words.data)})
     words.out.mkdir(parents=True, exist_ok=True)
     rows = Rows(words.out / "rate.jsonl")
     for word in words.jobs:
-        judge(Bench(word, rows, words.out, words.data), words.budget, words.parts)
+        judge(Bench(word, rows, words.out, words.data, words.device), words.budget, words.parts)
 
 
 if __name__ == "__main__":

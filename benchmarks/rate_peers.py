@@ -50,7 +50,8 @@ def lightning_rate(bench: Any, most_samples: int) -> Found:
             return bench.job.optimizer(self.model, self.learning_rate)
 
     torch.manual_seed(100)
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "accelerator": "cpu"}
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "devices": 1}
+    quiet["accelerator"] = {"cuda": "gpu"}.get(bench.device, bench.device)
     trainer = lightning.Trainer(max_epochs=100, enable_model_summary=False, **quiet)
     try:
         found = Tuner(trainer).lr_find(Wrapped(), loader(bench), min_lr=LEAST, max_lr=MOST, num_training=NUM_RAMP)
@@ -87,7 +88,7 @@ def finder_rate(bench: Any, most_samples: int) -> Found:
     torch.manual_seed(100)
     losses = Losses()
     optimizer = bench.job.optimizer(losses.model, LEAST)
-    finder = torch_lr_finder.LRFinder(losses, optimizer, lambda loss, nothing: loss, device="cpu")
+    finder = torch_lr_finder.LRFinder(losses, optimizer, lambda loss, nothing: loss, device=bench.device)
     try:
         finder.range_test(Batches(loader(bench)), end_lr=MOST, num_iter=NUM_RAMP)
     except Exception as error:  # a peer that fails is a row too

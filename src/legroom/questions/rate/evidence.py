@@ -18,6 +18,8 @@ from legroom.questions.rate.records import (
 )
 
 Judge = Literal["value", "loss"]
+RISEN = 1.1
+"""Times the least loss of a run before: from there on it is sure of what it gets wrong, and its score says more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,15 +176,31 @@ def value_of(result: Grown, question: RateQuestion) -> float:
     return question.signed(found)
 
 
-def steps_by_seed(trunks: Iterable[Trunk], best: Trunk, wanted: float) -> list[float]:
+def steps_by_seed(trunks: Iterable[Trunk], best: Trunk, wanted: float, judge: Judge = "value") -> list[float]:
     """Updates to the target on each seed, infinite where missed; one that was not grown so far says nothing."""
-    far, found = best.steps_to(wanted) or 0.0, {}
+    far, found = best.steps_to(wanted, judge) or 0.0, {}
     for trunk in trunks:
         if trunk.learning_rate == best.learning_rate and trunk.last is not None:
-            steps = trunk.steps_to(wanted)
+            steps = trunk.steps_to(wanted, judge)
             if steps is not None or trunk.last.num_steps >= far:
                 found[trunk.seed] = math.inf if steps is None else steps
     return list(found.values())
+
+
+def loss_at(trunks: Iterable[Trunk], wanted: float) -> float | None:
+    """The highest loss with which a run came to a score; None where none did, or their losses had risen again by then.
+
+    A score of a few hundred samples meets a target by luck, one sample more or less; at equal loss runs can be ranked.
+    """
+    found = []
+    for trunk in trunks:
+        there = next((place for place, point in enumerate(trunk.points) if point.value <= wanted), None)
+        if there is not None:
+            losses = [point.loss for point in trunk.points[: there + 1]]
+            if not losses[-1] <= RISEN * min(losses):
+                return None
+            found.append(losses[-1])
+    return max(found, default=None)
 
 
 def add_trunk(

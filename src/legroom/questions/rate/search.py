@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from legroom.questions.rate.evidence import Evidence, Judge, Point, Trunk, steps_by_seed
+from legroom.questions.rate.evidence import Evidence, Judge, Point, Trunk, loss_at, steps_by_seed
 from legroom.questions.rate.growing import COOLDOWN, LEAST_STEPS, Growing, branch_batches, warmup_steps
 from legroom.questions.rate.ramps import diverging_rate, middle, read_ramp
 from legroom.questions.rate.records import RateQuestion
@@ -108,20 +108,24 @@ def _holds(growing: Growing, question: RateQuestion) -> bool:
     """
     for more in reversed(range(1, question.num_seeds)):
         best = winner(growing.trunks, question, growing.evidence.trunks)
-        if best is None or best.last is None or is_held(best, growing.evidence, question):
+        if best is None or best.last is None or is_held(best, growing.evidence.trunks, question):
             break
         other = Growing(growing.session, question, seed=growing.seed + more, started=growing.started)
         if not other.affords(other.ahead([best.learning_rate], best.last.to_step), SEARCH_SHARE):
             return True  # nothing is left to search on with
         other.grow(best.learning_rate, best.last.to_step)
     best = winner(growing.trunks, question, growing.evidence.trunks)
-    return best is not None and is_held(best, growing.evidence, question)
+    return best is not None and is_held(best, growing.evidence.trunks, question)
 
 
-def is_held(best: Trunk, evidence: Evidence, question: RateQuestion) -> bool:
+def is_held(best: Trunk, seen: Sequence[Trunk], question: RateQuestion) -> bool:
     """Whether more than half of the seeds reach the target with the rate of that trunk."""
-    same = [trunk for trunk in evidence.trunks if trunk.learning_rate == best.learning_rate]
-    return sum(trunk.steps_to(question.wanted) is not None for trunk in same) > question.num_seeds / 2
+    seeds = {trunk.seed for trunk in seen if trunk.learning_rate == best.learning_rate and _is_there(trunk, question)}
+    return len(seeds) > question.num_seeds / 2
+
+
+def _is_there(trunk: Trunk, question: RateQuestion) -> bool:
+    return trunk.steps_to(question.wanted) is not None
 
 
 def _try_on_all_data(growing: Growing, question: RateQuestion) -> None:
@@ -246,23 +250,34 @@ def reached(trunks: Sequence[Trunk], question: RateQuestion) -> float | None:
 def winner(trunks: Sequence[Trunk], question: RateQuestion, seeds: Sequence[Trunk] = ()) -> Trunk | None:
     """The trunk that reaches the target in the fewest updates; the one with the least value where none does.
 
-    A rate that other seeds were tried with counts by the middle of them, and comes last where that is not there. Of
-    those that need hardly more it is the one nearest to the bottom of the parabola through all: between such, the luck
-    of a seed decides, and the parabola stands on more than one of them.
+    Runs to a score are compared at the loss with which one came to it, those with which most seeds have the score
+    before others. A rate that other seeds were tried with counts by the middle of them, and comes last where that is
+    not there. Of those that need hardly more it is the one nearest to the bottom of the parabola through all: between
+    such, the luck of a seed decides, and the parabola stands on more than one of them.
     """
     if not trunks:
         return None
-    there = [(steps, trunk) for trunk in trunks if (steps := trunk.steps_to(question.wanted))]
+    seen = [*trunks, *seeds]
+    judge, wanted = _yardstick(seen, question)
+    there = [(steps, trunk) for trunk in trunks if (steps := trunk.steps_to(wanted, judge))]
     if not there:
         return leader(trunks, 0)
-    held = [(statistics.median(steps_by_seed([trunk, *seeds], trunk, question.wanted)), trunk) for _, trunk in there]
+    held = [(statistics.median(steps_by_seed(seen, trunk, wanted, judge)), trunk) for _, trunk in there]
     there = [pair for pair in held if math.isfinite(pair[0])] or there
+    if judge == "loss":
+        there = [pair for pair in there if is_held(pair[1], seen, question)] or there
     fewest, best = min(there, key=lambda pair: pair[0])
     lowest = bottom(trunks, best)
     if lowest is None:
         return best
     equal = [trunk for steps, trunk in there if steps <= ALIKE * fewest]
     return min(equal, key=lambda trunk: abs(math.log(trunk.learning_rate / lowest)))
+
+
+def _yardstick(seen: Sequence[Trunk], question: RateQuestion) -> tuple[Judge, float]:
+    """By what runs to the target are compared."""
+    loss = loss_at(seen, question.wanted) if question.target_name == "score" else None
+    return ("value", question.wanted) if loss is None else ("loss", loss)
 
 
 def bottom(trunks: Sequence[Trunk], best: Trunk) -> float | None:

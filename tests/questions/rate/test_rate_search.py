@@ -12,7 +12,7 @@ from legroom import api
 from legroom.errors import NothingMeasured, UsageError
 from legroom.job import Settings
 from legroom.questions.rate.fake import FakeLearner, FakeLearning, LawlessLearner
-from legroom.questions.rate.records import BranchBatch, RunTrial
+from legroom.questions.rate.records import BranchBatch, GrowTrunk, RunTrial
 from legroom.reports.saved_answers import read_answers
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, plant_host
@@ -39,13 +39,15 @@ def ask(
     times_on_all_data=1.0,
     most_samples=None,
     warmup_steps=0,
+    schedule="constant",
     planted=None,
     **more,
 ):
     """The answer of a planted job, and the machine it was asked of."""
     num_epochs = own_epochs or max(1, round(3 * learner.updates_needed(size) * size / 10_000))
     passes = {"batch_size": size // accumulation_steps, "accumulation_steps": accumulation_steps}
-    baseline = Settings(**passes, learning_rate=own, num_epochs=num_epochs, warmup_steps=warmup_steps)
+    pace = {"warmup_steps": warmup_steps, "schedule": schedule}
+    baseline = Settings(**passes, learning_rate=own, num_epochs=num_epochs, **pace)
     learning = FakeLearning(learner, score=score, times_on_all_data=times_on_all_data, most_samples=most_samples)
     has = {**({"has_score": True} if score is not None else {}), **(planted or {})}
     machine = FakeMachine(learning, baseline=baseline, **has)
@@ -313,6 +315,31 @@ def test_a_forecast_score_is_never_above_what_scores_can_be(tmp_path):
     assert answer.target["name"] == "score"
     assert answer.target["from"] == "forecast"
     assert answer.target["range"][1] <= 1.0
+
+
+class CoolingLearner(FakeLearner):
+    """One whose score stands still while its rate is high, as a ResNet's does: noise hides what it has learned."""
+
+    rate = 0.0
+
+    def step(self, *, rate, batch_size):
+        self.rate = rate
+        super().step(rate=rate, batch_size=batch_size)
+
+    def evaluate(self):
+        return super().evaluate() + 5.0 * self.rate
+
+
+def test_what_a_falling_schedule_comes_to_is_forecast_by_runs_that_are_cooled_down(tmp_path):
+    planted = {name: getattr(LEARNER, name) for name in ("s_min", "b_crit", "best_rate", "diverges_above")}
+    learner = CoolingLearner(**planted)
+    words = {"target": "same", "budget": 20.0, "own_epochs": 40}
+    falling, machine = ask(learner, 64, 0.1, tmp_path / "falling", schedule="cosine", **words)
+    constant, _ = ask(learner, 64, 0.1, tmp_path / "constant", **words)
+    assert falling.target["from"] == constant.target["from"] == "forecast"
+    assert falling.target["value"] < 0.2, "what is learned shows once the rate has fallen"
+    assert constant.target["value"] > 0.4, "a rate that never falls hides it to the end"
+    assert sum(isinstance(request, GrowTrunk) and request.cooldown_steps > 0 for request in machine.asked[:8]) >= 3
 
 
 class Killed(Exception):

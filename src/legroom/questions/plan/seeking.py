@@ -6,7 +6,7 @@ from typing import Any
 from legroom.errors import JobError, NothingMeasured
 from legroom.logbook import Entry
 from legroom.questions.base import START_SECONDS
-from legroom.questions.plan.asking import LONG, SHARES, Search
+from legroom.questions.plan.asking import SHARES, Search
 from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.choice import choose, first_batch
 from legroom.questions.plan.evidence import Target, current_entries, is_own, own_runs, paces
@@ -26,8 +26,11 @@ WORTH_MORE = 1.5
 """Times what seeking a rate took in vain, that must be left of the budget for seeking on."""
 AGAIN_SHARE = 0.5
 """Of what seeking a rate may take, for a second batch."""
-OWN_BUDGET_SHARE = 0.25
-"""Of the plan's budget, for runs by the job's own settings that are not long."""
+OWN_BUDGET_SHARE, OWN_MARGIN = 0.25, 1.15
+"""Of the plan's budget, for runs by the job's own settings where one lasts no longer, and what looks add to one."""
+LATER_SHARE, LATER_FROM = 0.2, 20.0
+"""Of the plan's budget, kept for what makes updates faster and for trying the plan out, where the job's own run takes
+at least so many seconds: a search for a rate that is not there yet could take all."""
 OWN_SHARE = 0.25
 """Of what seeking a rate may take, for a run by the job's own settings to a target that was named."""
 NUM_EVALUATIONS = 50
@@ -66,7 +69,8 @@ def seek_again(search: Search, description: JobDescription, most: int | None) ->
     """The rate at another batch, where that should be clearly sooner."""
     best = choose(search.question, most)
     if best is not None and _is_untried(search, best, most):
-        missing, budget = search.question.missing, min(AGAIN_SHARE * rate_budget(search), search.left())
+        missing = search.question.missing
+        budget = min(AGAIN_SHARE * rate_budget(search), search.left() - _kept_for_later(search))
         if _ask_rate(search, "rate again", best.size, _same_target(search), budget) or budget >= LEAST_RATE_SECONDS:
             search.learn(missing=missing)  # a rate that was not found there is moved there, and tried out
         _read_training(search, description)
@@ -90,7 +94,8 @@ def _go_on(search: Search, size: int) -> None:
     """Where no rate was at the target yet, seek on for as long as the plan's budget allows; trials are recalled."""
     first = search.question.rates[-1]
     # Trials that are recalled count as when they were made: so what they took is not taken off twice.
-    most = min(MOST_SHARE * search.budget, search.left() + search.question.spent.get("rate", 0.0))
+    left = search.left() - _kept_for_later(search)
+    most = min(MOST_SHARE * search.budget, left + search.question.spent.get("rate", 0.0))
     if first.reached or first.target["from"] == "begun" or most < WORTH_MORE * rate_budget(search):
         return
     search.learn(missing=search.question.missing[:-1])
@@ -126,9 +131,16 @@ def _first_budget(search: Search) -> float:
 def own_seconds(search: Search) -> float | None:
     """Seconds for runs by the job's own settings, where these are short: they tell the target and what is to be beaten.
 
-    Long ones are forecast from their beginning, so that a plan costs no more than a part of such a run.
+    Long ones are forecast from their beginning, so that a plan costs no more than a part of such a run, and none is
+    begun that would be broken off.
     """
-    return OWN_BUDGET_SHARE * search.budget if whole_run_seconds(search.question) <= LONG else None
+    whole, most = OWN_MARGIN * whole_run_seconds(search.question), OWN_BUDGET_SHARE * search.budget
+    return most if whole <= most else None
+
+
+def _kept_for_later(search: Search) -> float:
+    """Seconds that seeking a rate leaves to what comes after it."""
+    return LATER_SHARE * search.budget if whole_run_seconds(search.question) >= LATER_FROM else 0.0
 
 
 def whole_run_seconds(question: PlanQuestion) -> float:

@@ -7,14 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from legroom.errors import NothingMeasured, UsageError
+from legroom.job import OWN_SCHEDULE
 from legroom.questions.rate.chance import refuse_own_chance
-from legroom.questions.rate.curves import fit_curves
-from legroom.questions.rate.growing import COOLDOWN, start_request
+from legroom.questions.rate.curves import LEAST_POINTS, fit_curves
+from legroom.questions.rate.evidence import value_of
+from legroom.questions.rate.growing import COOLDOWN, LEAST_STEPS, start_request, warmup_steps
 from legroom.questions.rate.records import RateQuestion, RateRamp, RunTrial, Trial, update_size
 from legroom.questions.rate.search import FIRST_SHARE, SETTLED, SHARES
 from legroom.requests import JobDescription
 from legroom.session import Session
 from legroom.training.records import Evaluated
+from legroom.training.schedule_text import make_schedule
 
 SHARE, SHARE_ALL = 0.25, 0.5
 """Of the budget, that a run by the job's own settings may take, and all of them together: a second seed at least."""
@@ -23,6 +26,10 @@ LAST_EVALUATIONS = 9
 """Whose median is what a run came to: a single one may be lucky, and a search would chase that luck."""
 NUM_RUNS = 3
 """Seeds that all come to the target, where the share of the budget lasts for them."""
+FALLS_TO = 0.1
+"""Of its peak: a schedule that ends lower makes the end of a run better than its beginning shows."""
+COOLED_AT = (0.2, 0.4, 0.7, 1.0)
+"""Of the longest that time lasts for: lengths of runs like the job's own that are cooled down, to show such an end."""
 
 
 def find_target(
@@ -52,7 +59,11 @@ def find_target(
         if run.stopped_because == "budget":
             break
         runs.append(run)
-    found = _measured(runs, question) if runs else _forecast(run.evaluations, question, steps)
+    if runs:
+        found = _measured(runs, question)
+    else:
+        points = _cooled(session, question, description, run, steps, most - spent) or _begun(run, question)
+        found = _forecast(points, question, steps)
     start = session.ask(start_request(here))
     losses = [seen.loss for each in runs or [run] for seen in each.evaluations if seen.loss is not None]
     refuse_own_chance(found, start, [loss for loss in losses if math.isfinite(loss)], description)
@@ -129,13 +140,54 @@ def least_value(values: Sequence[float], question: RateQuestion) -> float:
     return 0.0 if all(value >= 0 for value in values) else -math.inf
 
 
-def _forecast(evaluations: Sequence[Evaluated], question: RateQuestion, num_steps: int) -> RateQuestion:
-    """The question with what the run would come to, by curves through its evaluations."""
-    known = [(found.step, value) for found in evaluations if (value := _value(found, question)) is not None]
-    values = [question.signed(value) for _, value in known]
-    curves = fit_curves([step for step, _ in known], values, least=least_value(values, question))
-    if not curves and known:
-        return replace(question, target=known[-1][1], target_from="begun")
+def _begun(run: Trial, question: RateQuestion) -> list[tuple[int, float]]:
+    """Updates of the run that was broken off, and what it had come to."""
+    return [(seen.step, value) for seen in run.evaluations if (value := _value(seen, question)) is not None]
+
+
+def _cooled(
+    session: Session, question: RateQuestion, description: JobDescription, run: Trial, num_steps: int, seconds: float
+) -> list[tuple[int, float]]:
+    """What short runs at the job's own rate come to that are cooled down: its schedule falls, which its beginning does
+    not show. None where it does not fall, or time lasts for none."""
+    own = replace(question, settings={**description.baseline, "seed": question.seed})
+    longest = round(_affordable(run, seconds))
+    if not _falls(description, num_steps) or COOLED_AT[0] * longest < LEAST_STEPS:
+        return []
+    points: list[tuple[int, float]] = []
+    for share in COOLED_AT:
+        session.progress("what the end of a run by the job's own settings gives", 0.08)
+        rate, to_step = float(own.settings["learning_rate"]), round(share * longest)
+        warmup = min(warmup_steps(own), to_step // 2)
+        grown = session.ask(own.trunk(rate, to_step, seed=own.seed, warmup_steps=warmup, cooldown=COOLDOWN))
+        value = value_of(grown, own)
+        if math.isfinite(value):
+            points.append((grown.num_steps, own.signed(value)))
+    return points if len(points) >= LEAST_POINTS else []
+
+
+def _affordable(run: Trial, seconds: float) -> float:
+    """Updates of the longest of such runs, at the pace of the one that was broken off."""
+    return seconds * run.num_steps / run.seconds / (1 + COOLDOWN * sum(COOLED_AT)) if run.seconds else 0.0
+
+
+def _falls(description: JobDescription, num_steps: int) -> bool:
+    """Whether the job's own schedule ends far below its peak; one of the job's own making nobody knows beforehand."""
+    text = str(description.baseline["schedule"])
+    if text == OWN_SCHEDULE:
+        return False
+    each = max(1.0, num_steps / int(description.baseline["num_epochs"]))
+    warmup = int(description.baseline["warmup_steps"])
+    rate = make_schedule(text, num_steps=num_steps, steps_per_epoch=each, warmup_steps=warmup)
+    return rate(num_steps - 1) < FALLS_TO
+
+
+def _forecast(points: Sequence[tuple[int, float]], question: RateQuestion, num_steps: int) -> RateQuestion:
+    """The question with what the run would come to, by curves through runs of fewer updates."""
+    values = [question.signed(value) for _, value in points]
+    curves = fit_curves([step for step, _ in points], values, least=least_value(values, question))
+    if not curves and points:
+        return replace(question, target=points[-1][1], target_from="begun")
     if not curves:
         raise NothingMeasured(
             "The job's own run is too long for the budget, and its beginning too short for a forecast. "

@@ -31,6 +31,7 @@ def load(monkeypatch):
 
     def load_one(path):
         loaded.append(path.stem)
+        sys.modules.pop(path.stem, None)  # of a test before this one
         return legroom.load_job(f"{path}:job")
 
     yield load_one

@@ -91,7 +91,7 @@ def surely_in_turns(paces: Sequence[float]) -> float:
     """By which factor the middle of such paces must lie below 1 for updates to be faster in 19 cases of 20.
 
     >>> round(surely_in_turns([0.8, 0.8, 0.8]), 2), round(surely_in_turns([0.7, 1.0, 0.9]), 2)
-    (1.06, 1.15)
+    (1.06, 1.13)
     """
     return math.exp(SURE * math.sqrt(_pace_squares(paces)))
 

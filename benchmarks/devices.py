@@ -50,10 +50,12 @@ def main() -> None:
     if words.slow and "LEGROOM_SLOWED" not in os.environ:
         sys.exit(run_slowed(words.slow))
     jobs = HELD_OUT if words.jobs == "held-out" else words.jobs.split(",")
-    rows = [row for text in jobs for row in rows_of(text, words.slow, words.most, words.delay)]
-    if words.out:
-        with words.out.open("a") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+    rows = []
+    for row in (row for text in jobs for row in rows_of(text, words.slow, words.most, words.delay)):
+        rows.append(row)
+        if words.out:
+            with words.out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
     print(summary(rows))
 
 

@@ -39,6 +39,7 @@ RINGS = {
     "messages": FakeRing(gradient_bytes=(2_000_000,) * 8, latency=1e-3, bandwidth=1e10),
     "theft": FakeRing(busy_cores=1.0, bandwidth=5e8),
     "contention": FakeRing(contention=1.4),
+    "copies": FakeRing(contention=1.4, copy_bytes_per_second=5e9),
     "buffers": FakeRing(buffer_bytes=4_000_000, num_buffer_messages=2, latency=5e-4),
 }
 

@@ -48,6 +48,8 @@ class FakeRing:
         self.busy_cores, self.largest_batch = busy_cores, largest_batch
         self.gain_by_threads, self.straggler = gain_by_threads, straggler
         """Times that a process with several threads is faster, and that the last of several devices is slower."""
+        pace = facts.get("copy_bytes_per_second")
+        self._seconds_a_byte = 1 / pace if pace else 0.0
         self.facts = facts
         """Further fields of what a child reports of the model."""
 
@@ -66,7 +68,11 @@ class FakeRing:
         backward = self.contention * self.backward(batch_size)
         buckets = buckets_of(self.gradient_bytes, self._ready(backward), cap_mb)
         transfers = [ring_seconds(each.num_bytes, num_devices, self.latency, self.bandwidth) for each in buckets]
-        end = backward_end(backward, [each.ready_seconds for each in buckets], transfers, self.busy_cores)
+        copied, ready = 0.0, []
+        for each in buckets:  # by the core that computes, which goes on with the pass only then
+            copied += self.contention * each.num_bytes * self._seconds_a_byte
+            ready.append(each.ready_seconds + copied)
+        end = backward_end(backward + copied, ready, transfers, self.busy_cores) + copied
         return end - backward + (self.broadcast(num_devices) if broadcasts else 0.0)
 
     def broadcast(self, num_devices: int) -> float:

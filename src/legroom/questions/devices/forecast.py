@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 from legroom.laws.communication import (
@@ -65,30 +66,36 @@ class Forecaster:
 
     def step(self, num_devices: int, batch_size: float, *, slow: float = 1.0) -> Step:
         """The step at that batch per device; `slow`: how many times longer the device takes than the one measured."""
-        one = self.evidence.at(batch_size).slowed(slow * self.evidence.contention(num_devices, batch_size))
+        times = slow * self.evidence.contention(num_devices, batch_size)
+        one = self.evidence.at(batch_size).slowed(times)
         if num_devices == 1:
             return Step(compute=one.seconds, exposed=0.0, total=0.0, algorithm="ring", exposed_by={})
-        found = {name: self._exposed(one, num_devices, name) for name in ALL_REDUCES}
+        found = {name: self._exposed(one, num_devices, name, times) for name in ALL_REDUCES}
         # gloo knows rings alone; NCCL takes what it holds for the faster.
         best: Algorithm = "ring" if self.question.device == "cpu" else min(found, key=lambda name: found[name][0])
         exposed, total = found[best]
         exposed_by = {str(name): pair[0] for name, pair in found.items()}
         return Step(compute=one.seconds, exposed=exposed, total=total, algorithm=best, exposed_by=exposed_by)
 
-    def _exposed(self, one: Pass, num_devices: int, name: Algorithm) -> tuple[float, float]:
-        """Seconds that the step does not hide, and those of all communication."""
-        link, facts = self.link, self.evidence.facts
+    def _exposed(self, one: Pass, num_devices: int, name: Algorithm, times: float) -> tuple[float, float]:
+        """Seconds that the step does not hide, and those of all communication.
+
+        Gradients are copied into their buckets, and back after the last all-reduce, by what computes them: that hides
+        behind nothing.
+        """
+        link, pace = self.link, self.evidence.facts.copy_bytes_per_second
         buckets = one.buckets(self.cap_mb)
-        pace = facts.copy_bytes_per_second
         transfers = [
             self._off(bucket.num_bytes) * ALL_REDUCES[name](bucket.num_bytes, num_devices, link.latency, link.bandwidth)
-            + (2 * bucket.num_bytes / pace if pace else 0.0)  # into the bucket and back
             for bucket in buckets
         ]
-        ready = [bucket.ready_seconds for bucket in buckets]
-        end = backward_end(one.backward, ready, transfers, self.evidence.stolen(self.question, num_devices))
+        copied = list(accumulate(times * bucket.num_bytes / pace if pace else 0.0 for bucket in buckets))
+        copying = copied[-1] if copied else 0.0
+        ready = [bucket.ready_seconds + before for bucket, before in zip(buckets, copied, strict=True)]
+        stolen = self.evidence.stolen(self.question, num_devices)
+        end = backward_end(one.backward + copying, ready, transfers, stolen) + copying
         first = self.buffers(num_devices)
-        return end - one.backward + first, sum(transfers) + first
+        return end - one.backward + first, sum(transfers) + 2 * copying + first
 
     def _off(self, num_bytes: float) -> float:
         """What the link's law misses at that size; a link that was named has no other evidence than its name."""

@@ -114,7 +114,7 @@ def test_a_run_that_hardly_began_is_no_target(planted, tmp_path):
 
 
 def test_a_run_of_half_a_minute_is_made_to_its_end_for_the_target(planted, tmp_path):
-    answer = planted.ask(tmp_path, planted.plant(own=Settings(batch_size=32, learning_rate=0.02, num_epochs=20)),
+    answer = planted.ask(tmp_path, planted.plant(own=Settings(batch_size=32, learning_rate=0.02, num_epochs=8)),
                          target="same", budget=300.0)  # fmt: skip
     assert answer.baseline_from == "measured"
     assert not any("forecast of what" in note for note in answer.notes)

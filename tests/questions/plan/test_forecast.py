@@ -5,14 +5,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 from rich.console import Console
 
 from legroom import api
 from legroom.errors import NothingMeasured, UsageError
 from legroom.job import Settings
 from legroom.laws import time_to_target as law
+from legroom.logbook import read_records
 from legroom.plan_file import read_plan
 from legroom.questions.plan.choice import Candidate, cheapest, cost_of
+from legroom.questions.plan.forecast import forecast_of
+from legroom.questions.plan.recommend import learned_items
+from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.view import print_plan, section, summary
 from legroom.questions.plan.what_if import what_if_of
 from legroom.questions.rate.records import GrowTrunk, RampRate
@@ -255,3 +260,19 @@ def test_a_question_that_found_nothing_was_paid_for_all_the_same(planted, tmp_pa
     assert found.spent["rate"] >= 5.0
     assert found.found["rate"] == "nothing: The loss did not leave chance"
     assert found.cost_seconds == pytest.approx(machine.clock(), rel=0.1)
+
+
+def test_a_rate_that_is_moved_to_another_batch_warms_up_over_as_many_samples(planted, tmp_path):
+    planted.ask(
+        tmp_path, planted.plant(own=Settings(batch_size=128, learning_rate=0.003, num_epochs=20, warmup_steps=80))
+    )
+    head = read_records(tmp_path, "plan").head
+    question = TypeAdapter(PlanQuestion).validate_python(dict(head.question))
+    found = forecast_of(question)
+    assert found is not None
+    near = found.learned.near(512)
+    moved = replace(found, chosen=replace(found.chosen, batch_size=4 * near.batch_size))
+    steps = {item.name: item.value for item in learned_items(question, moved, 200)}
+    assert steps["warmup_steps"] == near.warmup_steps // 4
+    short = {item.name: item.value for item in learned_items(question, moved, 12)}
+    assert short["warmup_steps"] + short["cooldown_steps"] <= 12

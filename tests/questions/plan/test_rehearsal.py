@@ -56,12 +56,14 @@ def test_what_was_found_but_takes_longer_where_it_is_tried_out_is_not_recommende
 
 
 def test_a_run_that_misses_the_target_makes_the_plan_longer(planted, tmp_path):
+    """At half the rate it misses as well, so that nothing steadier is found."""
     first, machine = planted.ask(tmp_path / "a", planted.plant(own=OWN)), planted.plant(own=OWN)
     train = machine.runs.train
 
     def misses_once(request):
-        is_first = request.settings["seed"] == 100
-        return replace(train(request), stopped_because="finished") if is_first else train(request)
+        found, is_found = train(request), request.settings["learning_rate"] == first.learning_rate
+        is_missed = request.settings["seed"] == 100 if is_found else request.settings["seed"] > 100
+        return replace(found, stopped_because="finished") if is_missed else found
 
     machine.runs.train = misses_once
     answer = planted.ask(tmp_path / "b", machine)
@@ -126,7 +128,9 @@ def test_where_the_first_choice_is_not_what_it_promised_the_next_best_is_tried(p
     assert list(dict.fromkeys(tried)) == [first.batch_size, answer.batch_size]
     assert first.batch_size != answer.batch_size
     turns = [one for one in machine.asked if isinstance(one, Train) and not one.target]
-    assert len(turns) == 6, "each of both choices is compared with turns of its own minute"
+    assert len(turns) == 9, (
+        "each of the choices, the first at half its rate too, is compared with turns of its own minute"
+    )
     assert not answer.kept
     assert answer.predicted_seconds < answer.baseline_seconds
     assert advise_again(tmp_path / "b", "plan") == answer
@@ -187,3 +191,50 @@ def test_more_runs_by_own_settings_that_stay_narrow_their_forecast(planted, tmp_
     assert own_runs
     assert len({request.settings["seed"] for request in own_runs}) == len(own_runs)
     assert advise_again(tmp_path, "plan") == answer
+
+
+def missing_half_of_the_seeds(planted, first, *, diverges=False):
+    """At the rate that is best by its trials half of the fresh seeds never get there; at a lower one all do."""
+    machine = planted.plant(own=OWN)
+    train = machine.runs.train
+
+    def train_some(request):
+        found, seed = train(request), int(request.settings["seed"])
+        is_edge = request.settings["learning_rate"] == first.learning_rate and seed >= 100 and seed % 2 == 0
+        if is_edge and diverges:
+            return replace(found, stopped_because="diverged", num_steps=1, num_samples=0, samples_per_second=0.0)
+        return replace(found, stopped_because="finished") if is_edge else found
+
+    machine.runs.train = train_some
+    return machine
+
+
+@pytest.mark.parametrize("diverges", [False, True])
+def test_a_rate_that_misses_with_some_seeds_is_left_for_a_lower_one(planted, tmp_path, diverges):
+    first = planted.ask(tmp_path / "a", planted.plant(own=OWN))
+    answer = planted.ask(tmp_path / "b", missing_half_of_the_seeds(planted, first, diverges=diverges))
+    assert answer.learning_rate == pytest.approx(first.learning_rate / 2, rel=0.01)
+    assert answer.batch_size == first.batch_size
+    assert not answer.kept
+    because = next(item.because for item in answer.recommendations if item.name == "learning_rate")
+    assert "0.5 times the rate that was found" in because
+    assert "at 0.5 times the rate to the target in" in answer.found["rehearsal"]
+    assert advise_again(tmp_path / "b", "plan") == answer
+
+
+@pytest.mark.parametrize("stopped", ["diverged", "finished"])
+def test_a_plan_that_never_gets_there_where_it_is_tried_out_is_not_recommended(planted, tmp_path, stopped):
+    """However few updates it made before it diverged, and however long the job's own run is."""
+    machine = planted.plant(own=replace(OWN, learning_rate=0.001, num_epochs=60))
+    train = machine.runs.train
+
+    def fails(request):
+        found = train(request)
+        if request.settings["seed"] < 100 or request.num_steps is None or not request.target:
+            return found
+        return replace(found, stopped_because=stopped, num_steps=1)
+
+    machine.runs.train = fails
+    answer = planted.ask(tmp_path, machine)
+    assert answer.kept
+    assert answer.learning_rate == 0.001

@@ -193,7 +193,8 @@ def _notes(question: PlanQuestion, forecast: Forecast | None, baseline: Settings
 def _choice_notes(question: PlanQuestion, forecast: Forecast, baseline: Settings) -> list[str]:
     if not forecast.is_better:
         low, high = (format_seconds(seconds) for seconds in forecast.range)
-        chosen, rate = forecast.chosen, forecast.learned.rate(forecast.chosen.size)
+        chosen = forecast.chosen
+        rate = forecast.learned.rate(chosen.size) * chosen.rate_share
         on = f" on {chosen.num_devices:,} devices" if chosen.num_devices > 1 else ""
         return [
             f"Batches of {chosen.batch_size:,}{on} at a rate of {rate:.3g} should take {low} to {high}, which is not "

@@ -107,6 +107,8 @@ class Candidate:
     evaluation: float
     num_passes: int = 1
     num_devices: int = 1
+    rate_share: float = 1.0
+    """Of the rate that was found there: a lower one may need more updates, and the same number with every seed."""
     on_one_machine: bool = False
     """Whether devices are processes that share one machine, whose hour is paid for once."""
     energy_factor: float = 1.0

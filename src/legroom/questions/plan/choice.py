@@ -2,18 +2,22 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from legroom.laws.time_to_target import energy_joules, money, steps_to_target
 from legroom.questions.plan.candidates import FEWEST_UPDATES, Candidate, Learned, candidate, sizes_of
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.groups import numbers_of
-from legroom.questions.plan.records import PlanQuestion
-from legroom.questions.plan.tried import as_tried, rehearsals_of
+from legroom.questions.plan.records import PlanQuestion, Rehearsal
+from legroom.questions.plan.tried import are_steady, are_there, as_tried, counted_steps, rehearsals_of, spread_of
 from legroom.questions.speed.answer import SpeedAnswer
 
 WORTH = 0.9
 
 """Of the cost at a batch where the rate was measured: another one must cost less to be worth its doubt."""
+STEADIER, STEADIER_STEPS = 0.5, 1.2
+"""Times the rate, tried where runs at the rate that was found lie far apart or miss the target: a rate near the edge of
+divergence gets there with one seed and not with the next. And times the updates that needs, where nothing tells."""
 GUESSED = 4.0
 
 """Times the job's own batch: a first guess of the critical batch size, before any was measured."""
@@ -78,12 +82,20 @@ def ways(question: PlanQuestion, most: int | None = None) -> list[Candidate]:
     pace, learned = pace_of(question), Learned.of(question)
     if pace is None or not learned.rates:
         return []
-    return [
+    found = [
         one
         for num in numbers_of(question)
         for size in sizes_of(question, learned, most, num)
         if (one := candidate(question, pace, learned, size, num))
     ]
+    unsteady = [one for one in found if (runs := rehearsals_of(question, one)) and not are_steady(runs)]
+    return [*found, *(_steadier(one, learned) for one in unsteady)]
+
+
+def _steadier(one: Candidate, learned: Learned) -> Candidate:
+    """The same at a lower rate, with the updates that this is known to need."""
+    half = learned.near(one.size).sensitivity.get("half")
+    return replace(one, rate_share=STEADIER, num_steps=one.num_steps * max(1.0, half or STEADIER_STEPS))
 
 
 def choose(question: PlanQuestion, most: int | None = None, *, untried: bool = False) -> Candidate | None:
@@ -91,13 +103,19 @@ def choose(question: PlanQuestion, most: int | None = None, *, untried: bool = F
 
     Where some were tried out it is one of them: what others would take is a promise. untried: one of the others.
     """
-    found = ways(question, most)
-    tried = [as_tried(question, one, runs) for one in found if (runs := rehearsals_of(question, one))]
+    found, cost = ways(question, most), question_cost(question)
+    tried = {one: runs for one in found if (runs := rehearsals_of(question, one))}
     if untried:
-        found = [one for one in found if not rehearsals_of(question, one)]
+        found = [one for one in found if one not in tried]
     elif tried:
-        return min(tried, key=question_cost(question))
-    return cheapest(found, question_cost(question), list(Learned.of(question).rates)) if found else None
+        # By the far end of their range: of two that take as long in the middle, the one that always does.
+        best = min(tried, key=lambda one: (not are_there(tried[one]), _far_end(question, one, tried[one], cost)))
+        return as_tried(question, best, tried[best])
+    return cheapest(found, cost, list(Learned.of(question).rates)) if found else None
+
+
+def _far_end(question: PlanQuestion, one: Candidate, runs: Sequence[Rehearsal], cost: Cost) -> float:
+    return cost(as_tried(question, one, runs)) * spread_of(counted_steps(runs))
 
 
 def question_cost(question: PlanQuestion) -> Cost:

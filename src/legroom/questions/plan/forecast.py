@@ -24,6 +24,7 @@ from legroom.questions.plan.faster import quickened
 from legroom.questions.plan.groups import Group, group_factors, group_of
 from legroom.questions.plan.records import OwnRun, PlanQuestion
 from legroom.questions.plan.tried import (
+    are_there,
     as_tried,
     counted_steps,
     length_after,
@@ -108,8 +109,7 @@ def forecast_of(question: PlanQuestion, most: int | None = None, *, untried: boo
         pace, seconds_spread = _through(pace, group, chosen, num_workers), LEAST_DOUBT
         steps_spread = spread_of(counted_steps(runs))
     cost, own = question_cost(question), baseline.candidate
-    # Where the job's own settings never get there, what does so in most runs is better.
-    is_met = own is None and (not runs or sum(run.is_there for run in runs) > len(runs) / 2)
+    can_rely = not runs or are_there(runs)
     is_asked = question.batch_size is not None or 1 not in question.numbers
     return Forecast(
         chosen=chosen,
@@ -122,8 +122,8 @@ def forecast_of(question: PlanQuestion, most: int | None = None, *, untried: boo
         length=length,
         is_tried=bool(runs),
         is_better=is_asked
-        or is_met
-        or (own is not None and is_worth(chosen, own) and cost(chosen) * doubt < cost(own)),
+        # Where the job's own settings never get there, or time was left for no run of them, what does so stands alone.
+        or (can_rely and (own is None or (is_worth(chosen, own) and cost(chosen) * doubt < cost(own)))),
         is_worth_trying=is_asked or own is None or cost(chosen) / steps_spread < cost(own),
     )
 

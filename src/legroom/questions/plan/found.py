@@ -57,9 +57,17 @@ def own_words(run: Trained) -> str:
 
 def rehearsal_words(runs: Sequence[Rehearsal]) -> str:
     """What the runs of each choice took."""
-    sizes = dict.fromkeys(run.size for run in runs)
-    told = [f"updates of {size:,} to the target in {took([run for run in runs if run.size == size])}" for size in sizes]
+    tried: dict[tuple[int, int, float], list[Rehearsal]] = {}
+    for run in runs:
+        tried.setdefault((run.size, run.num_devices, run.rate_share), []).append(run)
+    told = [
+        f"updates of {size:,}{_share(share)} to the target in {took(made)}" for (size, _, share), made in tried.items()
+    ]
     return "; ".join(told) or "no run came to an end"
+
+
+def _share(rate_share: float) -> str:
+    return "" if rate_share == 1 else f" at {rate_share:g} times the rate"
 
 
 def turn_words(turns: Sequence[OwnTurn]) -> str:

@@ -34,14 +34,23 @@ def learned_items(question: PlanQuestion, found: Forecast, num_steps: int) -> li
     """Rate, schedule and length of a run of so many updates, and its workers."""
     chosen, near = found.chosen, found.learned.near(found.chosen.size)
     rate, moved = found.learned.rate(chosen.size), near.batch_size != chosen.size
+    named = rate * chosen.rate_share
     span = (math.ceil(chosen.num_steps / found.steps_spread), math.ceil(chosen.num_steps * found.steps_spread))
     per_epoch = question.num_samples or chosen.size * num_steps
     epochs = max(1, math.ceil(num_steps * chosen.size / per_epoch))
     low, high = (end * rate / near.learning_rate for end in near.range)
     because = f"measured at batches of {near.batch_size:,} and moved by the critical batch size; " if moved else ""
+    if chosen.rate_share != 1:
+        because += f"{chosen.rate_share:g} times the rate that was found, with which fresh seeds lay far apart; "
     return [
-        _item("learning_rate", float(f"{rate:.3g}"), (low, high), because + near.recommendations[0].because, LEARNED),
-        *_schedule(near, num_steps),
+        _item(
+            "learning_rate",
+            float(f"{named:.3g}"),
+            (min(low, named), high),
+            because + near.recommendations[0].because,
+            LEARNED,
+        ),
+        *_schedule(near, num_steps, chosen.size),
         _item("num_steps", num_steps, span, _length(question, near, found), LEARNED),
         _item("num_epochs", epochs, None, f"{num_steps:,} updates begin so many passes over the data", LEARNED),
         *workers(question.loading, chosen.batch_size),
@@ -73,11 +82,13 @@ def _batch(question: PlanQuestion, memory: MemoryAnswer, found: Forecast) -> lis
     ]
 
 
-def _schedule(near: RateAnswer, num_steps: int) -> list[Recommendation]:
+def _schedule(near: RateAnswer, num_steps: int, size: int) -> list[Recommendation]:
+    """The trials' own, its warm-up over as many samples at another batch, and no longer than cooling down leaves."""
     cooldown = round(num_steps * near.cooldown_steps / near.num_steps)
+    warmup = min(round(near.warmup_steps * near.batch_size / size), num_steps - cooldown)
     warm = "the rate climbs over them, as in every trial" if near.warmup_steps else "the trials did without"
     return [
-        _item("warmup_steps", near.warmup_steps, None, warm, LEARNED),
+        _item("warmup_steps", warmup, None, warm, LEARNED),
         _item("schedule", near.schedule, None, f"the last {cooldown:,} updates cool down, as in every trial", LEARNED),
         _item("cooldown_steps", cooldown, None, "part of the schedule", LEARNED),
     ]
@@ -100,7 +111,7 @@ def by_nearest(question: PlanQuestion, near: RateAnswer) -> list[Recommendation]
         _item("batch_size", near.batch_size, None, because, ["step_times", *LEARNED]),
         _item("accumulation_steps", 1, None, "one pass an update", LEARNED),
         _item("learning_rate", float(f"{near.learning_rate:.3g}"), near.range, because, LEARNED),
-        *_schedule(near, near.num_steps),
+        *_schedule(near, near.num_steps, near.batch_size),
         _item("num_epochs", epochs, None, "as long as the longest trial", LEARNED),
         *workers(question.loading, near.batch_size),
     ]

@@ -49,11 +49,15 @@ class Rehearsal:
     size: int
     """Samples of an update."""
     num_devices: int = 1
+    rate_share: float = 1.0
+    """Of the rate that was found, that it ran with."""
     length: int
     """Updates that it was to make."""
     num_steps: int
     """Updates before the first evaluation at the target; all of them where none was there."""
     is_there: bool
+    diverged: bool = False
+    """Whether it ended because its loss was no number any more, or rose without end."""
     step_seconds: float
     """Of an update with its batch, evaluations left out."""
     evaluation_seconds: float

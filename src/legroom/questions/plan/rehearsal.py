@@ -7,12 +7,13 @@ turn of the job's own updates is timed: a machine that others use is faster at o
 
 from dataclasses import asdict
 
+from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.device_words import wire_items
 from legroom.questions.plan.evidence import evaluation_seconds, step_seconds
 from legroom.questions.plan.faster import changes_at
 from legroom.questions.plan.forecast import Forecast
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
-from legroom.questions.plan.tried import counted_steps, length_after, spread_of
+from legroom.questions.plan.tried import WIDE, counted_steps, length_after, spread_of
 from legroom.questions.plan.way import settings_of_run
 from legroom.requests import JobDescription
 from legroom.session import Session
@@ -20,8 +21,6 @@ from legroom.training.records import Several, Train, Trained
 
 NUM_RUNS, MOST_RUNS, CHEAP_SECONDS = 3, 8, 3.0
 """How many runs; up to the most, while all together took no longer than so many seconds."""
-WIDE = 1.4
-"""Runs further apart are followed by more: the next could be off by more than a factor of two from end to end."""
 FIRST_SEED = 100
 """Between those that a search uses and those that a proof does."""
 TURNS_APART = 10
@@ -54,11 +53,13 @@ def rehearse(
         turn = _own_turn(session, question, found, device, fresh, turn_seconds) if place < NUM_RUNS else None
         request = _request(question, found, description, device, fresh, length)
         result = session.ask(request)
-        run = read_rehearsal(request, result, turn)
-        if run is None:  # it diverged at its first updates, or was interrupted
+        run = read_rehearsal(request, result, found.chosen, turn)
+        if run is None:  # it was interrupted
             break
         spent, turns, runs = spent + result.seconds, turns + (turn.seconds if turn else 0.0), [*runs, run]
         length = length_after(runs)
+        if run.diverged:
+            break
         if found.baseline.seconds is not None and result.seconds > HOPELESS * found.baseline.seconds:
             break
     return runs
@@ -95,22 +96,29 @@ def _own_turn(
     if own is None:
         return None
     num_steps = max(LEAST_TURN, round(min(seconds, own.seconds) / own.step_seconds))
-    num_tried = len({(run.size, run.num_devices) for run in question.rehearsals})
+    num_tried = len({(run.size, run.num_devices, run.rate_share) for run in question.rehearsals})
     settings = {**question.baseline, "seed": seed + TURNS_APART * num_tried}
     return session.ask(Train(device=device, settings=settings, num_steps=num_steps, evaluate_steps=num_steps))
 
 
-def read_rehearsal(request: Train, result: Trained, turn: Trained | None = None) -> Rehearsal | None:
-    """What such a run showed, and the turn before it; None where it made no update that could be timed."""
-    seconds, settings = step_seconds(result), request.settings
+def read_rehearsal(request: Train, result: Trained, chosen: Candidate, turn: Trained | None = None) -> Rehearsal | None:
+    """What such a run showed, and the turn before it; None where it was broken off before an update could be timed.
+
+    One that diverged before that is as fast as was foretold.
+    """
+    seconds, diverged = step_seconds(result), result.stopped_because == "diverged"
+    if seconds is None and diverged:
+        seconds = chosen.step_seconds
     if seconds is None:
         return None
     return Rehearsal(
-        size=int(settings["batch_size"]) * int(settings["accumulation_steps"]) * int(settings["num_devices"]),
-        num_devices=int(settings["num_devices"]),
+        size=chosen.size,
+        num_devices=chosen.num_devices,
+        rate_share=chosen.rate_share,
         length=request.num_steps or result.num_steps,
         num_steps=result.num_steps,
         is_there=result.stopped_because == "target",
+        diverged=diverged,
         step_seconds=seconds,
         own_step_seconds=step_seconds(turn) if turn else None,
         evaluation_seconds=evaluation_seconds(result, seconds),

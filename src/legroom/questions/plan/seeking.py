@@ -28,7 +28,7 @@ AGAIN_SHARE = 0.5
 """Of what seeking a rate may take, for a second batch."""
 OWN_BUDGET_SHARE, OWN_MARGIN = 0.25, 1.15
 """Of the plan's budget, for runs by the job's own settings where one lasts no longer, and what looks add to one."""
-LATER_SHARE, LATER_FROM = 0.2, 20.0
+LATER_SHARE, LATER_FROM = 0.2, 6.0
 """Of the plan's budget, kept for what makes updates faster and for trying the plan out, where the job's own run takes
 at least so many seconds: a search for a rate that is not there yet could take all."""
 OWN_SHARE = 0.25

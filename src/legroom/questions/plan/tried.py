@@ -12,6 +12,8 @@ from legroom.units import format_seconds
 
 LONGER = 1.3
 """Times the updates, for the next run after one that missed the target."""
+WIDE = 1.4
+"""Runs further apart are followed by more: the next could be off by more than a factor of two from end to end."""
 USUAL, USUAL_PACE, WEIGHT = 0.15, math.log(LEAST_DOUBT), 3.0
 """Standard deviation of ln updates over seeds as most jobs have it, of ln seconds of an update as most machines have
 it, and how many runs that is worth: three runs that happen to be alike do not promise that the fourth is."""
@@ -21,9 +23,19 @@ number lies 19 times of 20."""
 
 
 def rehearsals_of(question: PlanQuestion, chosen: Candidate) -> list[Rehearsal]:
-    """Those of updates of that many samples on that many devices."""
-    wanted = (chosen.size, chosen.num_devices)
-    return [run for run in question.rehearsals if (run.size, run.num_devices) == wanted]
+    """Those of updates of that many samples on that many devices, at that share of the rate."""
+    wanted = (chosen.size, chosen.num_devices, chosen.rate_share)
+    return [run for run in question.rehearsals if (run.size, run.num_devices, run.rate_share) == wanted]
+
+
+def are_there(runs: Sequence[Rehearsal]) -> bool:
+    """Whether a plan may rest on these runs: most reached the target, and none diverged."""
+    return sum(run.is_there for run in runs) > len(runs) / 2 and not any(run.diverged for run in runs)
+
+
+def are_steady(runs: Sequence[Rehearsal]) -> bool:
+    """Whether all reached the target, in numbers of updates that lie close together."""
+    return all(run.is_there for run in runs) and spread_of(counted_steps(runs)) <= WIDE
 
 
 def as_tried(question: PlanQuestion, chosen: Candidate, runs: Sequence[Rehearsal]) -> Candidate:
@@ -57,8 +69,8 @@ def took(runs: Sequence[Rehearsal]) -> str:
 
 
 def counted_steps(runs: Sequence[Rehearsal]) -> list[float]:
-    """Updates to the target; of a run that missed it, more than it made."""
-    return [run.num_steps * (1.0 if run.is_there else MISSED) for run in runs]
+    """Updates to the target; of a run that missed it, more than its length, also where it diverged long before."""
+    return [run.num_steps if run.is_there else MISSED * max(run.length, run.num_steps) for run in runs]
 
 
 def own_steps(question: PlanQuestion) -> list[float]:

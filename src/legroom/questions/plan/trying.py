@@ -13,13 +13,13 @@ from legroom.questions.plan.forecast import Forecast, baseline_of, forecast_of
 from legroom.questions.plan.found import rehearsal_words, turn_words
 from legroom.questions.plan.kept import changes_of_own
 from legroom.questions.plan.records import OwnTurn, PlanQuestion
-from legroom.questions.plan.rehearsal import LEAST_TURN, MOST_RUNS, TURN_SECONDS, WIDE, rehearse
+from legroom.questions.plan.rehearsal import LEAST_TURN, MOST_RUNS, TURN_SECONDS, rehearse
 from legroom.questions.plan.seeking import whole_run_seconds
-from legroom.questions.plan.tried import own_steps, spread_of
+from legroom.questions.plan.tried import WIDE, are_steady, own_steps, rehearsals_of, spread_of
 from legroom.session import Session
 from legroom.training.records import Train
 
-TRIED_SHARE, TRIED_OWN_SHARE, MOST_TRIED = 0.2, 0.1, 2
+TRIED_SHARE, TRIED_OWN_SHARE, MOST_TRIED = 0.2, 0.1, 3
 """Of the budget, that trying a choice out may take; of the job's own run, where that is long; and how many choices."""
 NUM_TURNS, FIRST_TURN_SEED, FIRST_OWN_SEED = 3, 150, 200
 """Of the job's own updates without changes and with them; the first seed of these, and that of more runs by the job's
@@ -38,7 +38,7 @@ def try_out(search: Search) -> None:
             if found is None or not (is_here and found.is_worth_trying) or not _rehearse(search, session, found):
                 break
             tried = forecast_of(search.question)
-            if tried is not None and tried.is_better:
+            if tried is not None and tried.is_better and are_steady(rehearsals_of(search.question, tried.chosen)):
                 break
         search.note("rehearsal", mark, session.records.seconds(), rehearsal_words(search.question.rehearsals))
 

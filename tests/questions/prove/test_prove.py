@@ -305,6 +305,14 @@ def test_a_plan_without_a_target_needs_one(tmp_path):
     assert ask(tmp_path, target="loss=0.5").target == {"name": "loss", "value": 0.5}
 
 
+@pytest.mark.parametrize(("target", "is_scored"), [("loss=0.1", True), ("loss=0.5", False)])
+def test_a_forecast_is_scored_only_by_runs_to_its_own_target(tmp_path, target, is_scored):
+    write(tmp_path)
+    answer = ask(tmp_path, target=target)
+    assert (answer.predicted_seconds == 2.0) == is_scored
+    assert any("made for another target" in note for note in answer.notes) != is_scored
+
+
 def test_a_plan_of_another_job_or_machine_is_refused_unless_forced_and_the_differences_are_told(tmp_path):
     path, told = write(tmp_path), []
     path.write_text(

@@ -21,6 +21,7 @@ from legroom.session import Run, Session, keep, open_session
 from legroom.training.records import Train
 
 DEFAULT, SWEEP = "default", "sweep"
+OTHER_TARGET = "The plan was made for another target, so its forecast is not scored here"
 
 
 def prove(
@@ -57,6 +58,7 @@ def prove(
     if not target and not planned.target:
         raise UsageError(f'{plan} names no target. Add --target score=0.97, or a line target = "score=0.97" to it')
     aim = read_target(target or planned.target)
+    is_planned = not target or (bool(planned.target) and aim == read_target(planned.target))
     place = choose_target(run.host, device).device
     with open_session("prove", address, run) as session:
         description = session.describe(run.seed)
@@ -77,11 +79,11 @@ def prove(
             seeds=tuple(run.seed + FIRST_SEED + number for number in range(seeds)),
             evaluate_samples=samples,
             equal_time=equal_time,
-            predicted_seconds=planned.predicted_seconds,
-            predicted_range=planned.predicted_range,
+            predicted_seconds=planned.predicted_seconds if is_planned else None,
+            predicted_range=planned.predicted_range if is_planned else None,
             plan_cost_seconds=planned.cost_seconds,
             price_per_hour=price,
-            notes=tuple(arms.notes),
+            notes=(*arms.notes, *([] if is_planned or not planned.target else [OTHER_TARGET])),
         )
         session.note(question)
         run_all(session, question)

@@ -8,8 +8,8 @@ import pytest
 from legroom import api
 from legroom.job import Settings
 from legroom.questions.devices.fake import FakeRing
-from legroom.questions.rate.fake import FakeLearner, FakeLearning
-from legroom.questions.rate.records import Grown
+from legroom.questions.rate.fake import STEP_SECONDS, FakeLearner, FakeLearning
+from legroom.questions.rate.records import Grown, RunTrial
 from legroom.questions.train.fake import FakeRuns
 from legroom.testing import FakeLoaders, FakeMachine, FakeSteps, plant_gpu, plant_host
 from legroom.training.records import Evaluated, Trained
@@ -76,11 +76,20 @@ class PacedLearning(FakeLearning):
         self.seconds = seconds
 
     def answer(self, request):
+        step = self.seconds(int(request.settings["batch_size"]))
+        if isinstance(request, RunTrial):
+            return self.run(request, step / STEP_SECONDS)
         found, seconds = super().answer(request)
         if isinstance(found, Grown):
-            size = int(request.settings["batch_size"])
-            found = replace(found, grown_seconds=found.grown_steps * self.seconds(size))
+            found = replace(found, grown_seconds=found.grown_steps * step)
         return found, seconds
+
+    def run(self, request, slower):
+        """A run by whole settings, whose updates take so many times as long as planted ones do."""
+        most = None if request.max_seconds is None else request.max_seconds / slower
+        found, seconds = super().answer(replace(request, max_seconds=most))
+        paced = replace(found, seconds=slower * found.seconds, samples_per_second=found.samples_per_second / slower)
+        return paced, slower * seconds
 
 
 def plant_ring(**words):

@@ -88,7 +88,9 @@ def test_answers_that_lie_in_the_folder_cost_nothing(planted, tmp_path):
     whole, _ = ask(planted, tmp_path, 3000.0)
     again, seconds = ask(planted, tmp_path, 60.0)
     assert seconds <= 60.0 + LATE
-    assert again.settings == whole.settings
+    assert {**again.settings, "num_epochs": None} == {**whole.settings, "num_epochs": None}, (
+        "shorter runs are tried out only where the budget lasts for them"
+    )
     assert not [sentence for sentence in again.missing if "Rate" in sentence]
 
 

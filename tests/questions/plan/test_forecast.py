@@ -14,6 +14,7 @@ from legroom.job import Settings
 from legroom.laws import time_to_target as law
 from legroom.logbook import read_records
 from legroom.plan_file import read_plan
+from legroom.questions.plan.candidates import MISSED, Learned, slowest_steps
 from legroom.questions.plan.choice import Candidate, cheapest, cost_of
 from legroom.questions.plan.forecast import forecast_of
 from legroom.questions.plan.recommend import learned_items
@@ -276,3 +277,37 @@ def test_a_rate_that_is_moved_to_another_batch_warms_up_over_as_many_samples(pla
     assert steps["warmup_steps"] == near.warmup_steps // 4
     short = {item.name: item.value for item in learned_items(question, moved, 12)}
     assert short["warmup_steps"] + short["cooldown_steps"] <= 12
+
+
+def test_where_only_an_edge_of_the_critical_batch_size_is_known_other_batches_are_weighed_by_it(planted, tmp_path):
+    planted.ask(tmp_path, planted.plant())
+    question = TypeAdapter(PlanQuestion).validate_python(dict(read_records(tmp_path, "plan").head.question))
+    rates = [replace(one, critical_batch_size=None, critical_range=None) for one in question.rates]
+    unknown = Learned.of(replace(question, rates=rates))
+    assert (unknown.critical, unknown.steps(17)) == (None, None)
+    edged = Learned.of(replace(question, rates=[replace(one, critical_edge=4000.0) for one in rates]))
+    assert (edged.critical, edged.critical_range) == (4000.0, (1000.0, 16000.0))
+    near = edged.near(17)
+    assert edged.steps(17) == pytest.approx(
+        slowest_steps(near) * (1 + 4000 / 17) / (1 + 4000 / near.batch_size), rel=1e-9
+    )
+    failed = replace(rates[0], batch_size=17, reached=False)
+    late = Learned.of(replace(question, rates=[*[replace(one, critical_edge=4000.0) for one in rates], failed]))
+    assert late.steps(17) == pytest.approx(MISSED * edged.steps(17)), "a search there found no rate"
+
+
+def test_a_forecast_of_the_jobs_own_run_is_doubted_more_than_one_that_was_measured(planted, tmp_path):
+    planted.ask(tmp_path, planted.plant(own=Settings(batch_size=32, learning_rate=0.02, num_epochs=20)), target="same")
+    question = TypeAdapter(PlanQuestion).validate_python(dict(read_records(tmp_path, "plan").head.question))
+    untried = replace(question, rehearsals=[])
+    share = 1.4 * forecast_of(untried).chosen.seconds / forecast_of(untried).baseline.seconds
+    num_epochs = round(share * question.baseline["num_epochs"])
+    question = replace(untried, baseline={**question.baseline, "num_epochs": num_epochs})
+    runs = [replace(run, steps_to_target=question.own_steps) for run in question.runs]
+    cut_short = [replace(run, steps_to_target=None) for run in runs]
+    rates = [replace(one, target={**one.target, "from": "forecast"}) for one in question.rates]
+    measured = forecast_of(replace(question, runs=runs))
+    foretold = forecast_of(replace(question, runs=cut_short, rates=rates))
+    assert measured.baseline.seconds == pytest.approx(foretold.baseline.seconds, rel=0.01)
+    assert (measured.baseline.source, measured.is_better) == ("measured", True)
+    assert (foretold.baseline.source, foretold.is_better) == ("forecast", False)

@@ -14,7 +14,7 @@ OWN = Settings(batch_size=32, learning_rate=0.02, num_epochs=20)
     ("waits", "num_epochs", "told"),
     [
         (0.01, 20, "% of a step, so workers were not compared"),
-        (0.1, 1, "of the whole run, so workers were not compared"),
+        (0.02, 1, "of the whole run, so workers were not compared"),
         (0.5, 20, None),
     ],
 )

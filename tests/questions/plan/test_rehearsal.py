@@ -19,23 +19,54 @@ def tried_out_at_all(machine):
 
 
 def tried_out(machine, answer):
-    """Runs of the plan's own settings that were asked for."""
+    """Runs of the plan's own batch size and rate that were asked for, of every length."""
     found = tried_out_at_all(machine)
     return [request for request in found if request.settings["learning_rate"] == answer.learning_rate]
+
+
+def first_length(machine, answer):
+    """Updates of the first run that tried the plan out: before shorter ones were tried."""
+    return tried_out(machine, answer)[0].num_steps
 
 
 def test_the_forecast_is_what_fresh_seeds_took(planted, tmp_path):
     machine = planted.plant(own=OWN)
     answer = planted.ask(tmp_path, machine)
-    runs = tried_out(machine, answer)
-    assert [request.settings["seed"] for request in runs] == [100, 101, 102]
-    assert {request.num_steps for request in runs} == {answer.num_steps}
+    runs = [request for request in tried_out(machine, answer) if request.num_steps == answer.num_steps]
+    assert [request.settings["seed"] for request in runs] == [110, 111, 112, 113, 114], "it was made shorter once"
     assert {request.target for request in runs} == {("loss", 0.12)}
     took = [machine.runs.train(request).seconds for request in runs]
     assert answer.predicted_seconds == pytest.approx(took[0], rel=0.05)
     assert answer.predicted_range[0] < took[0] < answer.predicted_range[1]
     assert answer.spent["rehearsal"] > 0
-    assert any(note.startswith("Tried out on 3 fresh seeds: to the target in ") for note in answer.notes)
+    assert any(note.startswith("Tried out on 5 fresh seeds: to the target in ") for note in answer.notes)
+    assert advise_again(tmp_path, "plan") == answer
+
+
+def test_a_run_whose_seeds_all_reached_the_target_at_its_end_is_made_shorter(planted, tmp_path):
+    machine = planted.plant(own=OWN)
+    answer = planted.ask(tmp_path, machine)
+    whole = first_length(machine, answer)
+    assert 0.8**3 * whole <= answer.num_steps < whole
+    assert f"with only {answer.num_steps:,} updates to the target in" in answer.found["rehearsal"]
+
+
+def test_a_shorter_run_that_one_seed_of_five_misses_is_not_recommended(planted, tmp_path):
+    machine = planted.plant(own=OWN)
+    train, lengths = machine.runs.train, []
+
+    def misses_last(request):
+        found, seed = train(request), int(request.settings["seed"])
+        if seed >= 100 and request.target:
+            lengths.append(request.num_steps)
+        return replace(found, stopped_because="finished") if seed == 114 and request.target else found
+
+    machine.runs.train = misses_last
+    answer = planted.ask(tmp_path, machine)
+    assert answer.num_steps == lengths[0] == first_length(machine, answer)
+    assert lengths.count(round(0.8 * lengths[0])) == 5
+    assert answer.predicted_seconds < answer.baseline_seconds
+    assert any(note.startswith("Tried out on 3 fresh seeds") for note in answer.notes)
     assert advise_again(tmp_path, "plan") == answer
 
 
@@ -57,8 +88,8 @@ def test_what_was_found_but_takes_longer_where_it_is_tried_out_is_not_recommende
 
 def test_a_run_that_misses_the_target_makes_the_plan_longer(planted, tmp_path):
     """At half the rate it misses as well, so that nothing steadier is found."""
-    first, machine = planted.ask(tmp_path / "a", planted.plant(own=OWN)), planted.plant(own=OWN)
-    train = machine.runs.train
+    even, machine = planted.plant(own=OWN), planted.plant(own=OWN)
+    first, train = planted.ask(tmp_path / "a", even), machine.runs.train
 
     def misses_once(request):
         found, is_found = train(request), request.settings["learning_rate"] == first.learning_rate
@@ -67,7 +98,7 @@ def test_a_run_that_misses_the_target_makes_the_plan_longer(planted, tmp_path):
 
     machine.runs.train = misses_once
     answer = planted.ask(tmp_path / "b", machine)
-    assert answer.num_steps == round(1.3 * first.num_steps)
+    assert answer.num_steps == round(1.3 * first_length(even, first))
     assert answer.predicted_range[1] > first.predicted_range[1]
 
 
@@ -128,8 +159,9 @@ def test_where_the_first_choice_is_not_what_it_promised_the_next_best_is_tried(p
     assert list(dict.fromkeys(tried)) == [first.batch_size, answer.batch_size]
     assert first.batch_size != answer.batch_size
     turns = [one for one in machine.asked if isinstance(one, Train) and not one.target]
-    assert len(turns) == 9, (
-        "each of the choices, the first at half its rate too, is compared with turns of its own minute"
+    assert len(turns) == 13, (
+        "three of its own minute for each choice: the first, that at half its rate, the next, and that made shorter; "
+        "and one for a run that was shorter still and missed"
     )
     assert not answer.kept
     assert answer.predicted_seconds < answer.baseline_seconds
@@ -160,7 +192,9 @@ def test_runs_that_lie_far_apart_are_followed_by_more_as_far_as_the_budget_goes(
     first, answer = planted.ask(tmp_path / "even", even), planted.ask(tmp_path / "uneven", machine)
     short = uneven(planted, planted.plant(own=OWN))
     planted.ask(tmp_path / "short", short, budget=90.0)
-    num_even, num_uneven = len(tried_out(even, first)), len(tried_out(machine, answer))
+    whole = first_length(even, first)
+    num_even = sum(request.num_steps == whole for request in tried_out(even, first))
+    num_uneven = len(tried_out(machine, answer))
     assert num_even == 3 < num_uneven <= 8
     assert len(tried_out_at_all(short)) < num_uneven
 

@@ -14,8 +14,9 @@ from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.batch import limit_of, rate_note, recommend_batch
 from legroom.questions.plan.code import with_code
 from legroom.questions.plan.device_words import device_notes
+from legroom.questions.plan.factors import LEAST_DOUBT
 from legroom.questions.plan.faster import Changes, variables_at, variants_at
-from legroom.questions.plan.forecast import Forecast, cost_in_money, factors_of, forecast_of
+from legroom.questions.plan.forecast import Forecast, baseline_of, cost_in_money, factors_of, forecast_of
 from legroom.questions.plan.kept import changes_that_pay, own_run_seconds
 from legroom.questions.plan.more_factors import more_factors
 from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
@@ -73,7 +74,7 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
         cooldown_steps=cooldown,
         num_devices_missing=max(0, settings.num_devices - question.num_devices_here),
         **words,
-        kept=forecast is not None and adopted is None and not changes,
+        kept=adopted is None and not changes and words["predicted_seconds"] is not None,
         settings=asdict(settings),
         baseline=asdict(baseline),
         factors=factors,
@@ -147,6 +148,12 @@ def _nearest(question: PlanQuestion) -> RateAnswer | None:
     return better((one for one in question.rates if one.best_value is not None), key=_best, default=None)
 
 
+def _stay(question: PlanQuestion) -> bool:
+    """Whether the job's own settings are what runs, to a target of which they are known to be worth the wait."""
+    is_known = question.target is not None and question.target["from"] != "begun"
+    return is_known and _nearest(question) is None
+
+
 def _best(answer: RateAnswer) -> float:
     assert answer.best_value is not None
     return answer.best_value
@@ -161,9 +168,7 @@ def _rises(question: PlanQuestion) -> bool:
 def _forecast_words(question: PlanQuestion, forecast: Forecast | None, adopted: Forecast | None) -> dict[str, Any]:
     """Seconds, range and money of what is to be run; those of the job's own run where it stays."""
     words: dict[str, Any] = dict.fromkeys(("predicted_seconds", "predicted_range", "predicted_cost", "num_steps"))
-    if forecast is None:
-        return {**words, "baseline_seconds": None, "baseline_from": ""}
-    baseline = forecast.baseline
+    baseline = baseline_of(question) if forecast is None else forecast.baseline
     words |= {"baseline_seconds": baseline.seconds, "baseline_from": baseline.source}
     if adopted is not None:
         chosen = adopted.chosen
@@ -173,8 +178,9 @@ def _forecast_words(question: PlanQuestion, forecast: Forecast | None, adopted: 
             "predicted_cost": cost_in_money(question, chosen.seconds, chosen.num_paid),
             "num_steps": adopted.length,
         }
-    elif baseline.seconds is not None:
-        spread = joined_spread(forecast.seconds_spread, spread_of(own_steps(question)))
+    elif baseline.seconds is not None and _stay(question):
+        doubt = LEAST_DOUBT if forecast is None else forecast.seconds_spread
+        spread = joined_spread(doubt, spread_of(own_steps(question)))
         seconds = own_run_seconds(question, baseline.candidate) if baseline.candidate else baseline.seconds
         words |= {
             "predicted_seconds": seconds,

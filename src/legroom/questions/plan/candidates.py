@@ -22,8 +22,9 @@ SAFETY = 1.1
 
 """Times the updates of the slowest seed, for a plan's length."""
 MISSED = 1.5
-
-"""Times the middle seed's updates, where one never reached the target: as far as `rate` grows it."""
+"""Times the updates, where a seed never reached the target, or no rate did at that batch: as far as `rate` grows it."""
+BEYOND = 4.0
+"""By which factor a critical batch size may be off of which only an edge is known."""
 SMALLER, LARGER = 4, 16
 
 """How far from a batch where the rate was measured another is chosen: as far as the branches of `rate` go."""
@@ -45,22 +46,27 @@ class Learned:
 
     rates: Mapping[int, RateAnswer]
     """By batch size; the first was asked first."""
+    failed: frozenset[int] = frozenset()
+    """Batch sizes at which a rate was sought and none reached the target."""
 
     @classmethod
     def of(cls, question: PlanQuestion) -> "Learned":
         """What the question's answers hold that reached the target; what a run had when it hardly was is none."""
-        found = [one for one in question.rates if one.reached and one.target["from"] != "begun"]
-        return cls(rates={one.batch_size: one for one in found})
+        found = {one.batch_size: one for one in question.rates if one.reached and one.target["from"] != "begun"}
+        return cls(rates=found, failed=frozenset({one.batch_size for one in question.rates} - {*found}))
 
     @property
     def critical(self) -> float | None:
-        """The critical batch size that the first answer with one has."""
-        return next((one.critical_batch_size for one in self.rates.values() if one.critical_batch_size), None)
+        """The critical batch size that the first answer with one has; else the edge beyond which it lies."""
+        known = [one.critical_batch_size for one in self.rates.values()]
+        return next(filter(None, [*known, *(one.critical_edge for one in self.rates.values())]), None)
 
     @property
     def critical_range(self) -> tuple[float, float]:
         """Between which it lies; all there is where nobody knows."""
         found = next((one.critical_range for one in self.rates.values() if one.critical_batch_size), None)
+        if found is None and self.critical is not None:
+            return self.critical / BEYOND, self.critical * BEYOND
         return found or (0.0, math.inf)
 
     def near(self, size: int) -> RateAnswer:
@@ -72,7 +78,8 @@ class Learned:
         near = self.near(size)
         if size == near.batch_size:
             return slowest_steps(near)
-        return None if self.critical is None else slowest_steps(near) * self._ratio(size, self.critical)
+        late = MISSED if size in self.failed else 1.0
+        return None if self.critical is None else late * slowest_steps(near) * self._ratio(size, self.critical)
 
     def _ratio(self, size: int, critical: float) -> float:
         return steps_to_target(size, 1, critical) / steps_to_target(self.near(size).batch_size, 1, critical)
@@ -109,6 +116,8 @@ class Candidate:
     num_devices: int = 1
     rate_share: float = 1.0
     """Of the rate that was found there: a lower one may need more updates, and the same number with every seed."""
+    length_share: float = 1.0
+    """Of the updates that were promised first: less where every run that was tried out has reached the target."""
     on_one_machine: bool = False
     """Whether devices are processes that share one machine, whose hour is paid for once."""
     energy_factor: float = 1.0

@@ -9,7 +9,15 @@ from legroom.questions.plan.candidates import FEWEST_UPDATES, Candidate, Learned
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.groups import numbers_of
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
-from legroom.questions.plan.tried import are_steady, are_there, as_tried, counted_steps, rehearsals_of, spread_of
+from legroom.questions.plan.tried import (
+    are_steady,
+    are_there,
+    as_tried,
+    counted_steps,
+    length_after,
+    rehearsals_of,
+    spread_of,
+)
 from legroom.questions.speed.answer import SpeedAnswer
 
 WORTH = 0.9
@@ -18,6 +26,9 @@ WORTH = 0.9
 STEADIER, STEADIER_STEPS = 0.5, 1.2
 """Times the rate, tried where runs at the rate that was found lie far apart or miss the target: a rate near the edge of
 divergence gets there with one seed and not with the next. And times the updates that needs, where nothing tells."""
+SHORTER, MOST_CUTS, NUM_SHORTER = 0.8, 3, 5
+"""Times the length, tried where every run that was made reached the target only at its end; how often in a row; and
+how many runs must be there: one seed in three that misses is worse than a run that is a fifth longer."""
 GUESSED = 4.0
 
 """Times the job's own batch: a first guess of the critical batch size, before any was measured."""
@@ -89,7 +100,28 @@ def ways(question: PlanQuestion, most: int | None = None) -> list[Candidate]:
         if (one := candidate(question, pace, learned, size, num))
     ]
     unsteady = [one for one in found if (runs := rehearsals_of(question, one)) and not are_steady(runs)]
-    return [*found, *(_steadier(one, learned) for one in unsteady)]
+    found += [_steadier(one, learned) for one in unsteady]
+    return [*found, *(cut for one in found for cut in _shorter(question, one))]
+
+
+def _shorter(question: PlanQuestion, one: Candidate) -> list[Candidate]:
+    """The same in fewer updates, shorter again and again as long as every run reached the target at its end.
+
+    A run cools down at its end, so that it reaches the target no sooner than it was made to, however easily.
+    """
+    found: list[Candidate] = []
+    while len(found) < MOST_CUTS and (runs := rehearsals_of(question, one)) and are_steady(runs):
+        length = length_after(runs)
+        if min(counted_steps(runs)) <= SHORTER * length:
+            break
+        one = replace(one, length_share=SHORTER * one.length_share, num_steps=SHORTER * length)
+        found.append(one)
+    return found
+
+
+def num_cuts(one: Candidate) -> int:
+    """How often it was made shorter."""
+    return round(math.log(one.length_share, SHORTER))
 
 
 def _steadier(one: Candidate, learned: Learned) -> Candidate:
@@ -98,20 +130,28 @@ def _steadier(one: Candidate, learned: Learned) -> Candidate:
     return replace(one, rate_share=STEADIER, num_steps=one.num_steps * max(1.0, half or STEADIER_STEPS))
 
 
-def choose(question: PlanQuestion, most: int | None = None, *, untried: bool = False) -> Candidate | None:
+def choose(
+    question: PlanQuestion, most: int | None = None, *, untried: bool = False, shorter: bool = False
+) -> Candidate | None:
     """The way to run that costs least by what is known; None where no rate reached the target, or nothing was timed.
 
-    Where some were tried out it is one of them: what others would take is a promise. untried: one of the others.
+    Where some were tried out it is one of them: what others would take is a promise. untried: one of the others;
+    shorter: of these, one that was tried out at a greater length.
     """
     found, cost = ways(question, most), question_cost(question)
-    tried = {one: runs for one in found if (runs := rehearsals_of(question, one))}
+    tried = {one: runs for one in found if (runs := rehearsals_of(question, one)) and _can_rest_on(one, runs)}
     if untried:
-        found = [one for one in found if one not in tried]
+        found = [one for one in found if not rehearsals_of(question, one) and (one.length_share < 1 or not shorter)]
     elif tried:
         # By the far end of their range: of two that take as long in the middle, the one that always does.
         best = min(tried, key=lambda one: (not are_there(tried[one]), _far_end(question, one, tried[one], cost)))
         return as_tried(question, best, tried[best])
     return cheapest(found, cost, list(Learned.of(question).rates)) if found else None
+
+
+def _can_rest_on(one: Candidate, runs: Sequence[Rehearsal]) -> bool:
+    """Whether these runs may stand for a choice: of a shorter run all must have been there, and enough of them made."""
+    return one.length_share == 1 or (len(runs) >= NUM_SHORTER and are_steady(runs))
 
 
 def _far_end(question: PlanQuestion, one: Candidate, runs: Sequence[Rehearsal], cost: Cost) -> float:

@@ -22,7 +22,7 @@ from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import LEAST_DOUBT, Pace, joined, pace_of
 from legroom.questions.plan.faster import quickened
 from legroom.questions.plan.groups import Group, group_factors, group_of
-from legroom.questions.plan.records import OwnRun, PlanQuestion
+from legroom.questions.plan.records import OwnRun, PlanQuestion, Rehearsal
 from legroom.questions.plan.tried import (
     are_there,
     as_tried,
@@ -37,6 +37,8 @@ from legroom.questions.plan.tried import (
 
 BLINK = 0.25
 """Seconds to the target that are not worth another setting."""
+FORECAST_DOUBT = 1.5
+"""By which factor the job's own run may be shorter than its forecast: it was 1.9 times where that could be checked."""
 NEAR_BEST = 1.1
 """Times the least cost: batches within it are as good."""
 
@@ -84,12 +86,14 @@ class Forecast:
         return self.chosen.seconds / self.spread, self.chosen.seconds * self.spread
 
 
-def forecast_of(question: PlanQuestion, most: int | None = None, *, untried: bool = False) -> Forecast | None:
+def forecast_of(
+    question: PlanQuestion, most: int | None = None, *, untried: bool = False, shorter: bool = False
+) -> Forecast | None:
     """The forecast of the best way to run; None where no rate reached the target, or nothing was timed.
 
-    untried: of the best among those that were not tried out.
+    untried: of the best among those that were not tried out; shorter: of these, in fewer updates than what was.
     """
-    chosen, pace = choose(question, most, untried=untried), pace_of(question)
+    chosen, pace = choose(question, most, untried=untried, shorter=shorter), pace_of(question)
     if chosen is None or pace is None:
         return None
     learned, num_workers = Learned.of(question), workers_at(question, chosen.batch_size)
@@ -98,7 +102,7 @@ def forecast_of(question: PlanQuestion, most: int | None = None, *, untried: boo
     if group is not None:
         seconds_spread = joined_spread(seconds_spread, group.spread(chosen.batch_size))
     chosen, pace, seconds_spread = quickened(question, chosen, pace, num_workers, seconds_spread)
-    steps_spread, baseline = learned.spread(chosen.size), baseline_of(question)
+    steps_spread, baseline = learned.spread(chosen.size), baseline_of(question, rehearsals_of(question, chosen))
     # Its updates are those of the slowest seed already: what may still make it later is the pace.
     length, doubt = math.ceil(chosen.num_steps), joined_spread(LEAST_SPREAD, seconds_spread)
     runs = rehearsals_of(question, chosen)
@@ -109,6 +113,8 @@ def forecast_of(question: PlanQuestion, most: int | None = None, *, untried: boo
         pace, seconds_spread = _through(pace, group, chosen, num_workers), LEAST_DOUBT
         steps_spread = spread_of(counted_steps(runs))
     cost, own = question_cost(question), baseline.candidate
+    if baseline.source == "forecast":
+        doubt = joined_spread(doubt, FORECAST_DOUBT)
     can_rely = not runs or are_there(runs)
     is_asked = question.batch_size is not None or 1 not in question.numbers
     return Forecast(
@@ -142,8 +148,8 @@ def _through(pace: Pace, group: Group | None, chosen: Candidate, num_workers: in
     return each.through(chosen.batch_size, num_workers, computing / chosen.num_passes).on(1, 1 / slowdown)
 
 
-def baseline_of(question: PlanQuestion) -> Baseline:
-    """By the runs that were made with the job's own settings."""
+def baseline_of(question: PlanQuestion, beside: Sequence[Rehearsal] = ()) -> Baseline:
+    """By the runs that were made with the job's own settings, at the pace of their turns beside those of a choice."""
     run, own = middle_run(question.runs), question.own_steps
     if run is None:
         return Baseline(seconds=None, source="")
@@ -159,7 +165,7 @@ def baseline_of(question: PlanQuestion) -> Baseline:
         steps, source = run.num_steps * more, "forecast"
     else:
         steps, source = run.num_steps, "at least"
-    now = _pace_now(question, run)
+    now = _pace_now(beside or question.rehearsals, run)
     found = Candidate(
         batch_size=run.batch_size,
         num_passes=run.num_passes,
@@ -171,9 +177,9 @@ def baseline_of(question: PlanQuestion) -> Baseline:
     return Baseline(seconds=found.seconds, source=source, candidate=found)
 
 
-def _pace_now(question: PlanQuestion, run: OwnRun) -> float:
+def _pace_now(rehearsals: Sequence[Rehearsal], run: OwnRun) -> float:
     """How many times as long the job's own updates took when the plan was tried out, as when they were run alone."""
-    turns = [tried.own_step_seconds for tried in question.rehearsals if tried.own_step_seconds]
+    turns = [tried.own_step_seconds for tried in rehearsals if tried.own_step_seconds]
     return statistics.median(turns) / run.step_seconds if turns else 1.0
 
 

@@ -7,7 +7,7 @@ from legroom.questions.base import Answer
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.plan.records import OwnTurn, Rehearsal
-from legroom.questions.plan.tried import took
+from legroom.questions.plan.tried import choice_of, took
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.speed.answer import EnvironmentAnswer, SpeedAnswer
 from legroom.questions.variants.answer import VariantsAnswer
@@ -57,17 +57,16 @@ def own_words(run: Trained) -> str:
 
 def rehearsal_words(runs: Sequence[Rehearsal]) -> str:
     """What the runs of each choice took."""
-    tried: dict[tuple[int, int, float], list[Rehearsal]] = {}
+    tried: dict[tuple[int, int, float, float], list[Rehearsal]] = {}
     for run in runs:
-        tried.setdefault((run.size, run.num_devices, run.rate_share), []).append(run)
-    told = [
-        f"updates of {size:,}{_share(share)} to the target in {took(made)}" for (size, _, share), made in tried.items()
-    ]
+        tried.setdefault(choice_of(run), []).append(run)
+    told = [f"updates of {made[0].size:,}{_share(made[0])} to the target in {took(made)}" for made in tried.values()]
     return "; ".join(told) or "no run came to an end"
 
 
-def _share(rate_share: float) -> str:
-    return "" if rate_share == 1 else f" at {rate_share:g} times the rate"
+def _share(run: Rehearsal) -> str:
+    rate = "" if run.rate_share == 1 else f" at {run.rate_share:g} times the rate"
+    return rate if run.length_share == 1 else f"{rate} with only {run.length:,} updates"
 
 
 def turn_words(turns: Sequence[OwnTurn]) -> str:

@@ -51,6 +51,8 @@ class Rehearsal:
     num_devices: int = 1
     rate_share: float = 1.0
     """Of the rate that was found, that it ran with."""
+    length_share: float = 1.0
+    """Of the updates that were promised first: less where a shorter run is tried out."""
     length: int
     """Updates that it was to make."""
     num_steps: int

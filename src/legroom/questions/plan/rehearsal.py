@@ -7,13 +7,15 @@ turn of the job's own updates is timed: a machine that others use is faster at o
 
 from dataclasses import asdict
 
+from legroom.questions.base import START_SECONDS
 from legroom.questions.plan.candidates import Candidate
+from legroom.questions.plan.choice import NUM_SHORTER, num_cuts
 from legroom.questions.plan.device_words import wire_items
 from legroom.questions.plan.evidence import evaluation_seconds, step_seconds
 from legroom.questions.plan.faster import changes_at
 from legroom.questions.plan.forecast import Forecast
 from legroom.questions.plan.records import PlanQuestion, Rehearsal
-from legroom.questions.plan.tried import WIDE, counted_steps, length_after, spread_of
+from legroom.questions.plan.tried import WIDE, choice_of, counted_steps, length_after, spread_of
 from legroom.questions.plan.way import settings_of_run
 from legroom.requests import JobDescription
 from legroom.session import Session
@@ -38,31 +40,44 @@ HOPELESS = 1.5
 def rehearse(
     session: Session, question: PlanQuestion, found: Forecast, device: str, seed: int, limit: float
 ) -> list[Rehearsal]:
-    """Runs of what was chosen, as long as they last together no longer than the limit."""
-    spent, turns, turn_seconds = 0.0, 0.0, min(TURN_SECONDS, TURN_SHARE * limit)
+    """Runs of what was chosen, as long as they last together no longer than the limit, start-up and turns too."""
+    begun, trained, turn_seconds = session.clock(), 0.0, min(TURN_SECONDS, TURN_SHARE * limit)
     runs: list[Rehearsal] = []
     description, length = session.records.description(), found.length
-    if limit < found.chosen.seconds + turn_seconds:
+    if limit < found.chosen.seconds + turn_seconds + 2 * START_SECONDS:
         return []
+    first_seed = seed + FIRST_SEED + TURNS_APART * num_cuts(found.chosen)
     for place in range(MOST_RUNS):
-        is_few = place < NUM_RUNS or sum(run.is_there for run in runs) < LEAST_THERE
-        is_needed = is_few or spread_of(counted_steps(runs)) > WIDE
-        if spent + spent / max(1, place) > (limit - turns if is_needed else CHEAP_SECONDS):
+        spent = session.clock() - begun
+        is_late = spent + spent / max(1, place) > limit
+        if is_late or not (_is_needed(found, runs) or trained * (1 + 1 / place) <= CHEAP_SECONDS):
             break
-        fresh = seed + FIRST_SEED + place
+        fresh = first_seed + place
         turn = _own_turn(session, question, found, device, fresh, turn_seconds) if place < NUM_RUNS else None
         request = _request(question, found, description, device, fresh, length)
         result = session.ask(request)
         run = read_rehearsal(request, result, found.chosen, turn)
         if run is None:  # it was interrupted
             break
-        spent, turns, runs = spent + result.seconds, turns + (turn.seconds if turn else 0.0), [*runs, run]
+        trained, runs = trained + result.seconds, [*runs, run]
         length = length_after(runs)
-        if run.diverged:
-            break
-        if found.baseline.seconds is not None and result.seconds > HOPELESS * found.baseline.seconds:
+        if _is_hopeless(found, run, result.seconds):
             break
     return runs
+
+
+def _is_needed(found: Forecast, runs: list[Rehearsal]) -> bool:
+    """Whether the runs that were made do not tell enough yet."""
+    least = NUM_RUNS if found.chosen.length_share == 1 else NUM_SHORTER
+    is_few = len(runs) < least or sum(run.is_there for run in runs) < LEAST_THERE
+    return is_few or spread_of(counted_steps(runs)) > WIDE
+
+
+def _is_hopeless(found: Forecast, run: Rehearsal, seconds: float) -> bool:
+    """Whether no other run could make up for this one."""
+    own = found.baseline.seconds
+    is_short = found.chosen.length_share < 1 and not run.is_there
+    return run.diverged or is_short or (own is not None and seconds > HOPELESS * own)
 
 
 def _request(
@@ -96,7 +111,7 @@ def _own_turn(
     if own is None:
         return None
     num_steps = max(LEAST_TURN, round(min(seconds, own.seconds) / own.step_seconds))
-    num_tried = len({(run.size, run.num_devices, run.rate_share) for run in question.rehearsals})
+    num_tried = len({choice_of(run) for run in question.rehearsals})
     settings = {**question.baseline, "seed": seed + TURNS_APART * num_tried}
     return session.ask(Train(device=device, settings=settings, num_steps=num_steps, evaluate_steps=num_steps))
 
@@ -115,6 +130,7 @@ def read_rehearsal(request: Train, result: Trained, chosen: Candidate, turn: Tra
         size=chosen.size,
         num_devices=chosen.num_devices,
         rate_share=chosen.rate_share,
+        length_share=chosen.length_share,
         length=request.num_steps or result.num_steps,
         num_steps=result.num_steps,
         is_there=result.stopped_because == "target",

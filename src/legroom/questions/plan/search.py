@@ -44,6 +44,7 @@ def ask_others(search: Search, most: int | None) -> Candidate | None:
     search.learn_job(description)
     search.bound_by(whole_run_seconds(search.question))
     is_sought = seek_first(search, description, most)
+    search.bound_by(whole_run_seconds(search.question))  # with what the training loop and loading add
     _ask_devices(search, most)
     if is_sought:
         seek_again(search, description, most)

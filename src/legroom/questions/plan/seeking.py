@@ -22,8 +22,9 @@ from legroom.training.records import Train
 RATE_SECONDS, RATE_SHARE, MOST_SHARE = 45.0, 0.35, 0.5
 """What seeking a rate may take: so many seconds, or that share of the job's own run where that is more, and no more
 than that share of the plan's budget."""
-WORTH_MORE = 1.5
-"""Times what seeking a rate took in vain, that must be left of the budget for seeking on."""
+WORTH_MORE = 0.3
+"""Times what seeking a rate took in vain, that must be left of the budget for seeking on: without a rate there is no
+plan."""
 AGAIN_SHARE = 0.5
 """Of what seeking a rate may take, for a second batch."""
 OWN_BUDGET_SHARE, OWN_MARGIN = 0.25, 1.15
@@ -92,14 +93,12 @@ def _same_target(search: Search) -> str:
 
 def _go_on(search: Search, size: int) -> None:
     """Where no rate was at the target yet, seek on for as long as the plan's budget allows; trials are recalled."""
-    first = search.question.rates[-1]
-    # Trials that are recalled count as when they were made: so what they took is not taken off twice.
-    left = search.left() - _kept_for_later(search)
-    most = min(MOST_SHARE * search.budget, left + search.question.spent.get("rate", 0.0))
-    if first.reached or first.target["from"] == "begun" or most < WORTH_MORE * rate_budget(search):
+    first, left = search.question.rates[-1], search.left() - _kept_for_later(search)
+    if first.reached or first.target["from"] == "begun" or left < WORTH_MORE * rate_budget(search):
         return
     search.learn(missing=search.question.missing[:-1])
-    _ask_rate(search, "rate again", size, _same_target(search), most)
+    # Trials that are recalled count as when they were made: so what they took is not taken off twice.
+    _ask_rate(search, "rate again", size, _same_target(search), left + search.question.spent.get("rate", 0.0))
 
 
 def lacks_for_rate(description: JobDescription) -> str:

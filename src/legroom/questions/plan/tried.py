@@ -23,9 +23,13 @@ number lies 19 times of 20."""
 
 
 def rehearsals_of(question: PlanQuestion, chosen: Candidate) -> list[Rehearsal]:
-    """Those of updates of that many samples on that many devices, at that share of the rate."""
-    wanted = (chosen.size, chosen.num_devices, chosen.rate_share)
-    return [run for run in question.rehearsals if (run.size, run.num_devices, run.rate_share) == wanted]
+    """Those of updates of that many samples on that many devices, at that share of the rate and of the length."""
+    return [run for run in question.rehearsals if choice_of(run) == choice_of(chosen)]
+
+
+def choice_of(one: Candidate | Rehearsal) -> tuple[int, int, float, float]:
+    """What tells one choice from another, and the runs that tried it out."""
+    return one.size, one.num_devices, one.rate_share, one.length_share
 
 
 def are_there(runs: Sequence[Rehearsal]) -> bool:

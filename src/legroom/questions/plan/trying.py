@@ -6,6 +6,7 @@ from typing import Any
 from legroom.errors import JobError, UsageError
 from legroom.questions.base import START_SECONDS
 from legroom.questions.plan.asking import LONG, SHARES, Search
+from legroom.questions.plan.choice import SHORTER
 from legroom.questions.plan.evidence import read_own_run, step_seconds
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.faster import Changes
@@ -19,8 +20,11 @@ from legroom.questions.plan.tried import WIDE, are_steady, own_steps, rehearsals
 from legroom.session import Session
 from legroom.training.records import Train
 
-TRIED_SHARE, TRIED_OWN_SHARE, MOST_TRIED = 0.2, 0.1, 3
-"""Of the budget, that trying a choice out may take; of the job's own run, where that is long; and how many choices."""
+TRIED_SHARE, TRIED_OWN_SHARE, LEFT_SHARE, MOST_TRIED = 0.2, 0.1, 0.6, 3
+"""Of the budget, that trying a choice out may take; of the job's own run, where that is long; of what is left there of
+the budget; and how many choices."""
+SHORTER_GAIN = 0.05
+"""Of the seconds of the job's own run, that a shorter run must save to be tried out."""
 NUM_TURNS, FIRST_TURN_SEED, FIRST_OWN_SEED = 3, 150, 200
 """Of the job's own updates without changes and with them; the first seed of these, and that of more runs by the job's
 own settings, which no other runs have."""
@@ -33,14 +37,35 @@ def try_out(search: Search) -> None:
     with search.session() as session:
         session.describe(search.run.seed)
         for _ in range(MOST_TRIED):
-            found = forecast_of(search.question, untried=True)
-            is_here = found is not None and found.chosen.num_devices <= search.question.num_devices_here
-            if found is None or not (is_here and found.is_worth_trying) or not _rehearse(search, session, found):
+            if _is_settled(search.question) or not _try_next(search, session):
                 break
-            tried = forecast_of(search.question)
-            if tried is not None and tried.is_better and are_steady(rehearsals_of(search.question, tried.chosen)):
-                break
+        while _may_be_shorter(search.question) and _try_next(search, session, shorter=True):
+            pass
         search.note("rehearsal", mark, session.records.seconds(), rehearsal_words(search.question.rehearsals))
+
+
+def _is_settled(question: PlanQuestion) -> bool:
+    """Whether something was tried out that is surely better, with every seed alike."""
+    tried = forecast_of(question)
+    return (
+        tried is not None and tried.is_tried and tried.is_better and are_steady(rehearsals_of(question, tried.chosen))
+    )
+
+
+def _may_be_shorter(question: PlanQuestion) -> bool:
+    """Whether a shorter run of what was tried out would save enough to be worth five runs of it."""
+    tried = forecast_of(question)
+    if tried is None or not _is_settled(question):
+        return False
+    own = tried.baseline.seconds
+    return own is None or (1 - SHORTER) * tried.chosen.seconds >= SHORTER_GAIN * own
+
+
+def _try_next(search: Search, session: Session, *, shorter: bool = False) -> bool:
+    """Try out the best of what was not; whether there was time for a run of it."""
+    found = forecast_of(search.question, untried=True, shorter=shorter)
+    is_here = found is not None and found.chosen.num_devices <= search.question.num_devices_here
+    return found is not None and is_here and found.is_worth_trying and _rehearse(search, session, found)
 
 
 def _rehearse(search: Search, session: Session, found: Forecast) -> bool:
@@ -72,9 +97,10 @@ def _has_faster(search: Search) -> bool:
 
 
 def _wanted_seconds(search: Search) -> float:
-    """What trying out may take: less where the job's own run is long, so that the plan costs a share of it."""
+    """What trying out may take: less where the job's own run is long, so that the plan costs a share of it, and more
+    where the questions before left more."""
     whole, wanted = whole_run_seconds(search.question), TRIED_SHARE * search.budget
-    return wanted if whole <= LONG else min(wanted, TRIED_OWN_SHARE * whole)
+    return wanted if whole <= LONG else max(min(wanted, TRIED_OWN_SHARE * whole), LEFT_SHARE * search.left())
 
 
 def try_own(search: Search) -> None:

@@ -103,7 +103,8 @@ def _with_critical(answer: RateAnswer, evidence: Evidence, best: Trunk) -> RateA
     unknown = _unknown_batch(found.range, is_beyond=found.is_beyond)
     if unknown:
         span = None if found.is_beyond else found.range
-        return replace(answer, critical_range=span, not_measured=[*answer.not_measured, *unknown])
+        edge = found.value if found.is_beyond else None
+        return replace(answer, critical_range=span, critical_edge=edge, not_measured=[*answer.not_measured, *unknown])
     assert found.value is not None
     law = {"least_steps": answer.num_steps / (1 + found.value / best.batch_size), "critical_batch_size": found.value}
     return replace(

@@ -41,6 +41,8 @@ class RateAnswer(Answer):
     critical_batch_size: float | None = None
     critical_range: tuple[float, float] | None = None
     """As far as branches differ, and never told narrower than by a factor 2 to each side."""
+    critical_edge: float | None = None
+    """Where branches tell only that it lies about here or beyond: far above this batch size, or far below."""
     critical_from: str | None = None
     """`branches`; None where they tell no number."""
     noise_scale: float | None = None

@@ -1,20 +1,63 @@
-"""What a plan's run would take on cards that can be rented: a forecast from what was measured here."""
+"""What a plan's run would take on cards that can be rented (h100=2.9/h,l4=0.7/h): forecast from what was seen."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from legroom.errors import NothingMeasured
-from legroom.host.cards import PEAKS, peaks_of
-from legroom.host.offers import read_offers
+from legroom.errors import NothingMeasured, UsageError
+from legroom.host.cards import CARDS, PEAKS, check_card, peaks_of, usable_bytes
 from legroom.job import Settings
-from legroom.laws.roofline import Peaks, Work, floor_seconds, forecast_offer, rank_offers
+from legroom.laws.roofline import Offer, Peaks, Work, floor_seconds, forecast_offer, rank_offers
 from legroom.laws.time_to_target import compute_seconds, load_seconds, steps_to_target, update_size
 from legroom.logbook import Entry
 from legroom.plan_file import Plan
 from legroom.requests import DeviceSpeed
 
 NEEDED = ("sizes", "seconds", "fixed_bytes", "bytes_per_sample", "least_steps")
+MOST_USED = {"a100": "a100-80gb", "v100": "v100-16gb"}
+"""Cards of which the table has two, by the name alone: the one that is offered most."""
+
+
+def read_offers(text: str, precision: str = "fp32") -> list[Offer]:
+    """The offers in a text: cards by name and the price of their hour.
+
+    >>> [(offer.name, offer.price_per_hour) for offer in read_offers("h100=2.9/h, l4=0.7/h")]
+    [('h100-80gb', 2.9), ('l4-24gb', 0.7)]
+    """
+    offers = [_offer(word.strip(), precision) for word in text.split(",") if word.strip()]
+    names = [offer.name for offer in offers]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if not offers or twice:
+        what = f"names {', '.join(twice)} twice" if twice else "names no card"
+        raise UsageError(f"--offers {text!r} {what}. Write each card once with its price, as h100=2.9/h,l4=0.7/h")
+    return offers
+
+
+def _offer(word: str, precision: str) -> Offer:
+    name, equals, price = (part.strip() for part in word.partition("="))
+    card = _card(name)
+    try:
+        number = float(price.removesuffix("/h"))
+    except ValueError:
+        number = math.nan
+    if not equals or not 0 <= number < math.inf:
+        raise UsageError(f"--offers has {word!r}; write a card and the price of its hour, as {name or 'h100'}=2.9/h")
+    flops, num_bytes = peaks_of(card, precision)
+    peaks = Peaks(flops_per_second=flops, bytes_per_second=num_bytes)
+    return Offer(name=card, price_per_hour=number, memory_bytes=usable_bytes(card), peaks=peaks)
+
+
+def _card(name: str) -> str:
+    """The card that a name or its beginning means."""
+    word = name.lower()
+    found = [card for card in CARDS if card.partition("-")[0] == word]
+    if word in MOST_USED:
+        return MOST_USED[word]
+    if len(found) == 1:
+        return found[0]
+    check_card(word)
+    return word
 
 
 def offers_table(text: str, plan: Plan, factors: Mapping[str, Any], entries: Sequence[Entry]) -> list[dict[str, Any]]:
@@ -55,6 +98,7 @@ def forecast_offers(
         )
     here = _here(machine, precision, entries)
     work = (_own_work if is_own else _planned_work)(factors, settings, batch_size)
+    reached = (factors.get("flops_per_sample") or 0.0) * batch_size / max(1e-9, work.busy * work.compute_seconds)
     told = [
         forecast_offer(
             offer,
@@ -63,6 +107,7 @@ def forecast_offers(
             batch_size=batch_size,
             fixed_bytes=factors["fixed_bytes"],
             bytes_per_sample=factors["bytes_per_sample"],
+            compute_share=reached / _fastest(machine, here),
         )
         for offer in offers
     ]
@@ -122,6 +167,12 @@ def card_of(machine: str) -> str | None:
     """The card of the table that a machine's name holds; None where it is another."""
     words = machine.lower().replace("-", " ").split()
     return next((card for card in PEAKS if card.partition("-")[0] in words), None)
+
+
+def _fastest(machine: str, here: Peaks) -> float:
+    """Operations a second of the device's fastest format: torch takes TF32 for a part of what is in fp32."""
+    card = card_of(machine)
+    return here.flops_per_second if card is None else peaks_of(card, "bf16")[0]
 
 
 def _here(machine: str, precision: str, entries: Iterable[Entry]) -> Peaks:

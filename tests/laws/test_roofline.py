@@ -6,50 +6,52 @@ import pytest
 
 from legroom.errors import UsageError
 from legroom.host.cards import CARDS, PEAKS, peaks_of, usable_bytes
-from legroom.host.offers import read_offers
 from legroom.laws.roofline import Offer, Peaks, Work, forecast_offer, rank_offers, run_seconds, work_factor
+from legroom.offers import read_offers
 
 RUN = {"work": Work(num_steps=1000, compute_seconds=0.1), "batch_size": 64, "fixed_bytes": 1e9, "bytes_per_sample": 1e7}
 
 
 def planted(number):
-    chance = random.Random(number)
-    return Peaks(flops_per_second=10 ** chance.uniform(12, 15), bytes_per_second=10 ** chance.uniform(11, 13))
+    rng = random.Random(number)
+    return Peaks(flops_per_second=10 ** rng.uniform(12, 15), bytes_per_second=10 ** rng.uniform(11, 13))
 
 
 def offer(peaks, *, price=1.0, memory=1e11):
     return Offer(name="planted", price_per_hour=price, memory_bytes=memory, peaks=peaks)
 
 
-@pytest.mark.parametrize("number", range(20))
-def test_a_step_whose_work_is_known_takes_what_the_roofline_says_on_both_devices(number):
-    here, there, chance = planted(number), planted(number + 100), random.Random(number)
-    flops, num_bytes = 10 ** chance.uniform(9, 12), 10 ** chance.uniform(7, 10)
+@pytest.mark.parametrize("number", range(40))
+def test_the_truth_lies_in_the_range_whatever_binds_and_a_count_of_operations_only_narrows_it(number):
+    here, there, rng = planted(number), planted(number + 100), random.Random(number)
+    flops, num_bytes, reached = 10 ** rng.uniform(9, 12), 10 ** rng.uniform(7, 10), rng.uniform(0.1, 1.0)
 
-    def planted_seconds(peaks):
-        return max(flops / peaks.flops_per_second, num_bytes / peaks.bytes_per_second) / 0.4
+    def seconds(peaks):
+        return max(flops / peaks.flops_per_second, num_bytes / peaks.bytes_per_second) / reached
 
-    factor = work_factor(here, there, num_flops=flops, num_bytes=num_bytes)
-    assert planted_seconds(here) * factor.value == pytest.approx(planted_seconds(there))
-    assert factor.low * (1 - 1e-9) <= factor.value <= factor.high * (1 + 1e-9)
+    truth, uncounted = seconds(there) / seconds(here), work_factor(here, there)
+    share = flops / here.flops_per_second / seconds(here)
+    for told in (uncounted, work_factor(here, there, compute_share=share)):
+        assert told.low * (1 - 1e-9) <= truth <= told.high * (1 + 1e-9)
+        assert told.low <= told.value <= told.high
+        assert uncounted.low <= told.low
+        assert told.high <= uncounted.high
 
 
-@pytest.mark.parametrize("number", range(20))
-def test_without_a_count_of_the_work_the_truth_lies_in_the_range_whatever_binds(number):
-    here, there, chance = planted(number), planted(number + 100), random.Random(number)
-    flops, num_bytes = 10 ** chance.uniform(9, 12), 10 ** chance.uniform(7, 10)
-    truth = max(flops / there.flops_per_second, num_bytes / there.bytes_per_second)
-    seen = max(flops / here.flops_per_second, num_bytes / here.bytes_per_second)
-    told = work_factor(here, there)
-    assert told.low * (1 - 1e-9) <= truth / seen <= told.high * (1 + 1e-9)
+def test_a_step_at_the_peak_of_operations_takes_what_their_peaks_say():
+    here = Peaks(flops_per_second=1e13, bytes_per_second=1e12)
+    there = Peaks(flops_per_second=2e13, bytes_per_second=9e12)
+    assert work_factor(here, there).low < 0.5
+    told = work_factor(here, there, compute_share=1.3)
+    assert (told.low, told.value, told.high) == (0.5, 0.5, 0.5)
 
 
 @pytest.mark.parametrize("number", range(20))
 def test_the_same_device_takes_as_long_and_no_device_less_than_what_its_host_does(number):
-    chance = random.Random(number)
+    rng = random.Random(number)
     names = ("compute_seconds", "busy", "load_seconds", "update_seconds", "evaluation_seconds")
-    words = {name: chance.random() for name in names}
-    work = Work(num_steps=100, num_passes=chance.randint(1, 3), num_workers=chance.randint(0, 2), **words)
+    words = {name: rng.random() for name in names}
+    work = Work(num_steps=100, num_passes=rng.randint(1, 3), num_workers=rng.randint(0, 2), **words)
     assert work_factor(planted(number), planted(number)).value == pytest.approx(1.0)
     host = (1 - work.busy) * work.compute_seconds * work.num_passes + work.update_seconds
     assert run_seconds(work, 1e-9) >= 100 * host
@@ -61,7 +63,8 @@ def test_a_batch_that_does_not_fit_is_made_of_passes_and_what_fits_nothing_is_ra
     small = forecast_offer(offer(here, memory=1.2e9), here, **RUN)
     none = forecast_offer(offer(planted(3), memory=0.9e9), here, **RUN)
     assert (small.fits, small.largest_batch, small.num_passes) == (False, 20, 4)
-    assert (none.seconds, none.money) == (None, None)
+    assert (none.step_seconds, none.seconds, none.money) == (None, None, None)
+    assert small.seconds.value == pytest.approx(1000 * small.step_seconds.value)
     assert rank_offers([none, small]) == [small, none]
 
 

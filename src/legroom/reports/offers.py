@@ -10,7 +10,7 @@ from legroom.reports.figures import Column, Table
 from legroom.units import format_seconds
 
 TITLE = "What the run would take elsewhere (forecast from published peaks, nothing was run there)"
-COLUMNS = ("card", "batch", "to the target", "between", "money", "between", "place by money")
+COLUMNS = ("card", "batch", "an update", "between", "to the target", "between", "money", "between", "place by money")
 
 
 def print_offers(console: Console, offers: Sequence[dict[str, Any]]) -> None:
@@ -30,8 +30,9 @@ def offers_on_page(offers: Sequence[dict[str, Any]]) -> Table:
 
 def _row(offer: dict[str, Any]) -> list[str]:
     fits = "fits" if offer["fits"] else f"{offer['num_passes']} passes" if offer["seconds"] else "does not fit"
-    times, money = _cells(offer["seconds"], format_seconds), _cells(offer["money"], _money)
-    return [offer["name"], fits, *times, *money, str(offer["place_by_money"])]
+    times = [_cells(offer.get(name), format_seconds) for name in ("step_seconds", "seconds")]  # older answers lack one
+    cells = [cell for cells in (*times, _cells(offer["money"], _money)) for cell in cells]
+    return [offer["name"], fits, *cells, str(offer["place_by_money"])]
 
 
 def _cells(forecast: dict[str, float] | None, write: Callable[[float], str]) -> tuple[str, str]:

@@ -127,8 +127,19 @@ def test_offers_are_ranked_by_time_and_money_from_what_was_measured_here(tmp_pat
     assert h200["seconds"]["value"] == pytest.approx(NUM_STEPS * 0.02), "the same card takes what was measured"
     assert h100["seconds"]["value"] == pytest.approx(NUM_STEPS * 0.02 * (4800 / 3350) ** 0.5)
     assert l4["seconds"]["low"] < l4["seconds"]["value"] < l4["seconds"]["high"]
+    assert h200["step_seconds"]["value"] == pytest.approx(0.02)
     assert sorted(row["place_by_money"] for row in rows) == [1, 2, 3]
     assert min(rows, key=lambda row: row["money"]["value"])["place_by_money"] == 1
+
+
+def test_operations_that_were_counted_bound_what_a_card_with_faster_memory_can_gain(tmp_path):
+    machine = replace(on_h200(tmp_path), machine="Linux x86_64, 16 cores, NVIDIA L4")
+    flops = {share: share * 121e12 * 0.02 / 256 for share in (0.0, 0.4, 2.0)}  # by the peak of 16 bits
+    found = {share: {**BUSY, "flops_per_sample": each} for share, each in flops.items()}
+    by = {share: offers_table("h200=4/h", machine, factors, [])[0]["seconds"] for share, factors in found.items()}
+    assert by[0.0]["low"] == pytest.approx(NUM_STEPS * 0.02 * (300 / 4800) / 1.5)
+    assert by[0.4]["low"] == pytest.approx(NUM_STEPS * 0.02 * (0.4 * 30.3 / 67) / 1.5)
+    assert by[2.0]["value"] == pytest.approx(NUM_STEPS * 0.02 * 30.3 / 67), "no more than its peak"
 
 
 @pytest.mark.parametrize("card", ["l4", "h200"])

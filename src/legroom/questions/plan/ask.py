@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from legroom.errors import UsageError
-from legroom.host.offers import read_offers
 from legroom.host.target import Target, choose_target
 from legroom.job import Settings
 from legroom.job_address import AnyJob, address_of, out_folder
-from legroom.offers import card_of
+from legroom.offers import card_of, read_offers
 from legroom.plan_file import Plan, write_plan
 from legroom.questions.base import (
     Foreseen,

@@ -41,6 +41,24 @@ def test_every_path_that_a_document_names_exists(path):
     assert [name for name in named if not NOT_HERE.search(name) and not is_there(name)] == []
 
 
+def anchors_of(path):
+    """What links into a document may name: its headings, as they are made into addresses."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_link_of_a_document_leads_somewhere(path):
+    text = path.read_text()
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not link.startswith("http")]
+    links += re.findall(r"`(\.\./[\w/.-]*)", text)
+    for link in links:
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        assert target.exists(), link
+        assert not anchor or anchor in anchors_of(target), link
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_name_that_a_document_imports_exists(path):
     found = re.findall(r"^(?:>>> )?from (legroom[\w.]*) import ([\w, ]+)", path.read_text(), re.MULTILINE)

@@ -83,14 +83,18 @@ def format_share(part_bytes: float, whole_bytes: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Seconds as a person reads them.
+    """Seconds as a person reads them; what rounds to a whole larger unit is written in that.
 
     >>> format_seconds(0.0312), format_seconds(4.2), format_seconds(95), format_seconds(7320)
     ('31 ms', '4.2 s', '1 min 35 s', '2 h 2 min')
+    >>> format_seconds(0.9996), format_seconds(59.97), format_seconds(3599.6), format_seconds(7199)
+    ('1.0 s', '1 min 0 s', '1 h 0 min', '2 h 0 min')
     """
-    if seconds < 1:
+    if round(seconds * 1000) < 1000:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    if round(seconds) < 3600:
+        return f"{round(seconds) // 60} min {round(seconds) % 60} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -255,7 +255,7 @@ def test_results_are_announced_and_names_stay_text(page):
 
 
 def test_numbers_read_in_the_page_as_they_do_in_a_terminal(page):
-    seconds = [1e-5, 0.00234, 0.0999, 0.4321, 1.26, 59.94, 61.2, 3599.4, 7325.0, 123456.0]
+    seconds = [1e-5, 0.00234, 0.0999, 0.4321, 0.9996, 1.26, 59.94, 59.97, 61.2, 3599.4, 3599.6, 7199.0, 7325.0, 123456.0]
     sizes = [0, 512, 1536, 2**20 * 3.3, 2**30 * 15.97, 2**40 * 1234.5]
     assert page.evaluate("all => all.map(inSeconds)", seconds) == [quantity(one, "seconds") for one in seconds]
     assert page.evaluate("all => all.map(inBytes)", sizes) == [quantity(one, "bytes") for one in sizes]

@@ -11,10 +11,10 @@ function inBytes(value) {
 
 function inSeconds(value) {
   if (value < 0.1) return `${+(value * 1000).toPrecision(3)} ms`;
-  if (value < 1) return `${(value * 1000).toFixed(0)} ms`;
-  if (value < 60) return `${value.toFixed(1)} s`;
-  const whole = Math.round(value), minutes = Math.floor(whole / 60);
-  return minutes < 60 ? `${minutes} min ${whole % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  if (Math.round(value * 1000) < 1000) return `${(value * 1000).toFixed(0)} ms`;
+  if (Math.round(value * 10) < 600) return `${value.toFixed(1)} s`;
+  const whole = Math.round(value), minutes = Math.round(value / 60);
+  return whole < 3600 ? `${Math.floor(whole / 60)} min ${whole % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 function inWords(value) {

@@ -12,11 +12,15 @@ import time
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
+
 from legroom.job import Job
 from legroom.job_address import load_job
 from legroom.training.loop import Run
 from legroom.training.records import Train
-from legroom.workloads.text.chance import constant_accuracies, place_accuracies
+from legroom.workloads.text.chance import constant_accuracies
+from legroom.workloads.text.pairs import Pairs
+from legroom.workloads.text.vocabulary import PAD
 
 TATOEBA = {"pairs": "tatoeba", "min_frequency": "5", "masking": "true", "batches": "places"}
 ROWS: list[tuple[str, dict[str, str]]] = [
@@ -58,6 +62,18 @@ def baselines(name: str, job: Job) -> dict[str, Any]:
         return found
     parts = job.train_data(), job.valid_data()  # type: ignore[misc]
     return found | constant_accuracies(*parts) | place_accuracies(*parts)
+
+
+def place_accuracies(train: Pairs, valid: Pairs) -> dict[str, float]:
+    """Shares right of the answer most frequent at each place in training, all padded to the longest sentence."""
+    longest = valid.borders[-1]
+    learned, judged = (part.target.padded(np.arange(len(part)), longest) for part in (train, valid))
+    any_entry = np.array([np.bincount(column).argmax() for column in learned.T])
+    a_word = np.array([np.bincount(column[column != PAD], minlength=1).argmax() for column in learned.T])
+    return {
+        "most frequent of each place, unmasked": float((judged == any_entry).mean()),
+        "most frequent of each place, masked": float((judged == a_word)[judged != PAD].mean()),
+    }
 
 
 def train(job: Job, device: str, num_epochs: int | None, max_seconds: float | None) -> dict[str, Any]:

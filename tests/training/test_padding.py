@@ -5,13 +5,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from legroom.training.data.padding import bucket_borders, padded_lengths, padding_share
+from legroom.training.data.padding import bucket_borders, padded_lengths
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_choice_of_borders_pads_less(seed):
-    chance = np.random.default_rng(seed)
-    lengths = chance.integers(1, 12, 40)
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 12, 40)
     distinct = sorted(set(lengths.tolist()))
     for num_buckets in (1, 2, 3, 4):
         choices = [(*inner, distinct[-1]) for inner in combinations(distinct[:-1], num_buckets - 1)]
@@ -23,9 +23,9 @@ def test_no_choice_of_borders_pads_less(seed):
 
 def test_more_buckets_never_pad_more_and_enough_of_them_pad_nothing():
     lengths = np.random.default_rng(0).geometric(0.1, 500)
-    shares = [padding_share(lengths, bucket_borders(lengths, number)) for number in range(1, 100)]
-    assert shares == sorted(shares, reverse=True)
-    assert shares[-1] == 0
+    places = [padded_lengths(lengths, bucket_borders(lengths, number)).sum() for number in range(1, 100)]
+    assert places == sorted(places, reverse=True)
+    assert places[-1] == lengths.sum()
 
 
 def test_every_sample_fits_its_border():

@@ -52,12 +52,3 @@ def padded_lengths(lengths: Lengths, borders: Sequence[int]) -> npt.NDArray[np.i
     [2, 2, 10]
     """
     return np.asarray(borders)[np.searchsorted(borders, np.asarray(lengths))]
-
-
-def padding_share(lengths: Lengths, borders: Sequence[int]) -> float:
-    """Share of places that hold no word.
-
-    >>> padding_share([1, 2, 2, 9, 10, 10], [10]), round(padding_share([1, 2, 2, 9, 10, 10], [2, 10]), 3)
-    (0.43333333333333335, 0.056)
-    """
-    return 1 - float(np.sum(lengths) / np.sum(padded_lengths(lengths, borders)))

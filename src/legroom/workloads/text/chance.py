@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from legroom.training.data.padding import padded_lengths
 from legroom.workloads.text.pairs import Pairs
-from legroom.workloads.text.vocabulary import PAD
 
 BEAM, NUM_FREQUENT, PATIENCE, LOOKED_AT_LETTERS = 4, 12, 3, 4096
 """Spellings kept, letters tried, lengths without a gain, and letters of the texts looked at."""
@@ -18,7 +17,8 @@ def constant_accuracies(train: Pairs, valid: Pairs) -> dict[str, float]:
     """Shares of the validation places that one constant answer gets right."""
     num_places = int(padded_lengths(valid.lengths, valid.borders).sum())
     num_words = len(valid.target.flat)
-    num_top = int((valid.target.flat == _top_word(train.target.flat)).sum())
+    top_word = np.bincount(train.target.flat, minlength=1).argmax()
+    num_top = int((valid.target.flat == top_word).sum())
     return {
         "always padding, unmasked": (num_places - num_words) / num_places,
         "most frequent word, unmasked": num_top / num_places,
@@ -30,23 +30,6 @@ def chance_accuracy(train: Pairs, valid: Pairs, *, masked: bool) -> float:
     """The best constant answer's share."""
     kind = ", masked" if masked else ", unmasked"
     return max(share for name, share in constant_accuracies(train, valid).items() if name.endswith(kind))
-
-
-def place_accuracies(train: Pairs, valid: Pairs) -> dict[str, float]:
-    """Shares right of the answer most frequent at each place in training, all padded to the longest sentence."""
-    longest = valid.borders[-1]
-    learned, judged = (part.target.padded(np.arange(len(part)), longest) for part in (train, valid))
-    any_entry = np.array([np.bincount(column).argmax() for column in learned.T])
-    a_word = np.array([_top_word(column) for column in learned.T])
-    return {
-        "most frequent of each place, unmasked": float((judged == any_entry).mean()),
-        "most frequent of each place, masked": float((judged == a_word)[judged != PAD].mean()),
-    }
-
-
-def _top_word(column: npt.NDArray[np.integer]) -> int:
-    words = column[column != PAD]
-    return int(np.bincount(words).argmax()) if len(words) else PAD
 
 
 def unigram_loss(train: npt.NDArray[np.integer], valid: npt.NDArray[np.integer], num_codes: int) -> float:

@@ -57,7 +57,7 @@ def test_the_table_has_a_bar_for_each_threshold(ask):
     ("words", "name", "sentence"),
     [
         ((), "nowhere", "There is no file"),
-        (("--by", "luck"), "text", "--by is 'luck'. Known: min-frequency"),
+        (("--by", "luck"), "text", "There is no --by 'luck'. Known: min-frequency"),
         (("--column", "3"), "text", "has no column 3 in line 1"),
         ((), "empty", "has no words"),
         ((), "latin", "is no text in UTF-8"),

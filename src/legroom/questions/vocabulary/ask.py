@@ -3,10 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from legroom.clock import monotonic
-from legroom.errors import UsageError
-from legroom.host import read_host
+from legroom.questions.base import check_word
 from legroom.questions.vocabulary.advice import WAYS, VocabularyAnswer, advise_vocabulary
+from legroom.session import Run
 from legroom.workloads.text.lines import number_lines, read_column
 from legroom.workloads.text.vocabulary import TOKENS
 
@@ -20,12 +19,13 @@ def vocabulary(
     max_length: int = 100,
     num_cells: int = 128,
     batch_size: int = 512,
+    run: Run | None = None,
 ) -> VocabularyAnswer:
     """How large is a text's vocabulary by threshold or merges, and what does its output layer cost?"""
-    for name, word, known in (("--by", by, WAYS), ("--tokens", tokens, TOKENS)):
-        if word not in known:
-            raise UsageError(f"{name} is {word!r}. Known: {', '.join(known)}")
-    started = monotonic()
+    check_word("--by", by, WAYS)
+    check_word("--tokens", tokens, TOKENS)
+    run = run or Run()
+    started = run.clock()
     answer = advise_vocabulary(
         number_lines(read_column(Path(file), column), tokens),  # type: ignore[arg-type]
         by=by,  # type: ignore[arg-type]
@@ -33,6 +33,6 @@ def vocabulary(
         num_cells=num_cells,
         batch_size=batch_size,
         file=str(file),
-        machine=read_host().name,
+        machine=run.host.name,
     )
-    return replace(answer, seconds=monotonic() - started)
+    return replace(answer, seconds=run.clock() - started)

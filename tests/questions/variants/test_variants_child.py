@@ -9,8 +9,7 @@ from legroom.child.built_job import BuiltJob
 from legroom.errors import JobRaised
 from legroom.job import Settings
 from legroom.job_address import address_of
-from legroom.questions.variants.child.losses import train_variant
-from legroom.questions.variants.child.turns import time_variant
+from legroom.questions.variants.child.turns import time_variant, train_variant
 from legroom.questions.variants.records import BLOWN_UP, TimeVariant, TrainVariant
 
 JOBS = Path(__file__).parents[2] / "jobs"

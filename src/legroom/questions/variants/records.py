@@ -140,5 +140,5 @@ class VariantsQuestion:
 QUESTION = VariantsQuestion
 RECORDS = (
     RecordKind(TimeVariant, VariantTimed, "legroom.questions.variants.child.turns:time_variant"),
-    RecordKind(TrainVariant, VariantLosses, "legroom.questions.variants.child.losses:train_variant"),
+    RecordKind(TrainVariant, VariantLosses, "legroom.questions.variants.child.turns:train_variant"),
 )

@@ -1,4 +1,4 @@
-"""Times updates with and without a change of settings, in turns on the same batches."""
+"""Times updates with and without a change of settings, in turns on the same batches, and trains with each."""
 
 import math
 from collections.abc import Sequence
@@ -10,14 +10,18 @@ from legroom.child.step_timer import open_timer
 from legroom.job import Batch, Settings
 from legroom.questions.variants.child.arm import Arm
 from legroom.questions.variants.child.limits import TooLong, cold, impossible, limited, words_of
-from legroom.questions.variants.records import TimeVariant, VariantTimed
+from legroom.questions.variants.records import BLOWN_UP, TimeVariant, TrainVariant, VariantLosses, VariantTimed
 from legroom.training.data.batch import move
+from legroom.training.records import Train
+from legroom.training.trainer import Trainer
 
 TURN_SECONDS = 0.12
 """A turn is long against one of the scheduler, which on shared cores is 16 ms."""
 FEWEST_PAIRS, MOST_PAIRS = 4, 15
 NUM_UNEVEN = 4
 """Batches, where samples differ in length."""
+LOOK_STEPS = 8
+"""Updates after which losses are read: one that is no number ends the training."""
 
 
 def time_variant(request: TimeVariant, built: BuiltJob) -> VariantTimed:
@@ -83,3 +87,36 @@ def _turns(built: BuiltJob, mine: Arm, other: Arm, seconds: float) -> tuple[list
             found[arm].append(arm.turn(lengths[arm]))
         built.beat("steps in turns")
     return found[mine], found[other]
+
+
+def train_variant(request: TrainVariant, built: BuiltJob) -> VariantLosses:
+    """The losses of a fresh training. What a change alone raises is its outcome."""
+    built.forget_model()
+    try:
+        return VariantLosses(losses=_losses(request, built))
+    except (torch.OutOfMemoryError, MemoryError):
+        raise
+    except Exception as error:
+        if not request.changes:
+            raise
+        return VariantLosses(losses=[BLOWN_UP], why=words_of(error))
+
+
+def _losses(request: TrainVariant, built: BuiltJob) -> list[float]:
+    train = Train(device=request.device, settings={**request.settings, **request.changes}, num_steps=request.num_steps)
+    trainer = Trainer(built.job, train, built.train.dataset)
+    losses: list[float] = []
+    try:
+        while len(losses) < request.num_steps and not (losses and losses[-1] == BLOWN_UP):
+            losses += _read(list(trainer.updates(min(LOOK_STEPS, request.num_steps - len(losses)))))
+            built.beat("training", len(losses) / request.num_steps)
+    finally:
+        trainer.feed.close()
+    return losses
+
+
+def _read(losses: list[torch.Tensor]) -> list[float]:
+    """The losses up to the first that is no number, which stands for all that would follow."""
+    found = torch.stack([loss.float() for loss in losses]).tolist()
+    place = next((place for place, loss in enumerate(found) if not math.isfinite(loss)), None)
+    return found if place is None else [*found[:place], BLOWN_UP]

@@ -1,11 +1,12 @@
 """The child process: whatever the user's code does ends one child, is told apart, and leaves nothing behind."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,7 @@ from legroom.engines.local import LocalEngine
 from legroom.environments import FIXED_SEGMENTS
 from legroom.errors import JobCrashed, JobError, JobHung, JobRaised, NothingMeasured, OutOfMemory
 from legroom.host.process_memory import resident_bytes, tree_bytes, tree_of
+from legroom.job import Settings
 from legroom.job_address import address_of
 from legroom.questions.loading.records import CompareLoaders
 from legroom.questions.memory.records import PhasePeaks, StepPeaks
@@ -231,6 +233,25 @@ def test_describe_tells_what_the_job_is(alone):
     assert (seen.model_name, seen.num_samples, seen.num_valid_samples) == ("RowLSTM", 1437, 360)
     assert seen.num_parameters == 4 * 32 * (8 + 32 + 2) + 32 * 10 + 10
     assert seen.sample_bytes == (8 * 8 * 4 + 8,) * 3
+
+
+def test_a_run_is_saved_though_whoever_listens_can_hear_no_more(tmp_path):
+    heard = []
+
+    def listen(message, share):
+        heard.append(message)
+        raise KeyboardInterrupt if len(heard) == 1 else OSError(errno.EIO, "the terminal is gone")
+
+    settings = asdict(Settings(num_epochs=100_000))
+    request = Train(device="cpu", fresh=False, settings=settings, folder=str(tmp_path))
+    worker = LocalEngine().start(address_of(f"{JOBS / 'plain.py'}:job", {"num_samples": "1000000"}), {})
+    try:
+        trained = worker.ask(request, listen)
+    finally:
+        worker.close()
+    assert trained.stopped_because == "interrupted"
+    assert trained.checkpoint_step == trained.num_steps > 0
+    assert heard[1].startswith("saving")
 
 
 def test_a_slow_but_working_job_is_not_called_hung(alone):

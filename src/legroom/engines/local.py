@@ -108,13 +108,14 @@ class LocalChild:
         except KeyboardInterrupt:
             if not request.interruptible:
                 raise
+            listen = _spared(listen)
             listen("saving; Ctrl-C again ends at once", 1.0)
             result = self._end_early(listen)
             if result is None:
                 raise KeyboardInterrupt from None
             return result  # type: ignore[no-any-return]
         except JobHung as hung:
-            result = self._end_early(listen) if request.interruptible else None
+            result = self._end_early(_spared(listen)) if request.interruptible else None
             self.close()
             raise JobHung(f"{hung}{getattr(result, 'last_words', '')}", details=self._printed()) from None
 
@@ -220,6 +221,16 @@ class LocalChild:
         with open(self._pipes.output, "rb") as stream:
             while chunk := stream.readline(1 << 12):
                 self._tail.append(chunk)
+
+
+def _spared(listen: Listen) -> Listen:
+    """The same, where nobody may be left to hear it: a terminal that was closed is why the run is to be saved."""
+
+    def tell(message: str, share: float) -> None:
+        with contextlib.suppress(OSError):
+            listen(message, share)
+
+    return tell
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

@@ -1,14 +1,17 @@
 """`legroom train` as a user runs it: what it prints, how it ends, and that a run goes on where it was broken off."""
 
 import dataclasses
+import fcntl
 import io
 import json
 import os
+import pty
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -137,6 +140,30 @@ def test_a_run_whose_terminal_is_gone_saves(tmp_path):
     assert (code, answer["stopped_because"]) == (130, "interrupted")
     saved = torch.load(tmp_path / "hung-up" / "checkpoint.pt", weights_only=True)
     assert saved["progress"]["step"] == answer["num_steps"] >= 23
+
+
+def own_terminal():
+    """The slave on stdin becomes the terminal of a session of its own, as a window's is."""
+    hear_signals()
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def test_a_run_in_a_window_that_is_closed_saves(tmp_path):
+    folder, sign = tmp_path / "closed", tmp_path / "closed.slow"
+    command = [sys.executable, "-m", "legroom", *WORDS[:-1], "--out", str(folder)]
+    environment = {**os.environ, "TROUBLE": f"slow {sign}", "SIGN": str(sign), "TERM": "xterm"}
+    window, slave = pty.openpty()
+    streams = {"stdin": slave, "stdout": slave, "stderr": slave}
+    with subprocess.Popen(command, **streams, env=environment, preexec_fn=own_terminal) as parent:
+        os.close(slave)
+        while not sign.exists():
+            assert parent.poll() is None, "it ended before its window was closed"
+            assert os.read(window, 1 << 16)  # the bar
+        os.close(window)
+        assert parent.wait(60) == 130
+    saved = torch.load(folder / "checkpoint.pt", weights_only=True)
+    assert saved["progress"]["step"] == len(losses_of(folder)) >= 23
 
 
 @pytest.mark.parametrize("more", [[], ["--workers", "2"]], ids=["here", "in a loader process"])

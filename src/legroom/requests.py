@@ -78,6 +78,9 @@ class JobDescription:
     own_loader: bool
     carries_state: bool = False
     """Whether batches of the job's own loader say which is the first: each goes on where the one before ended."""
+    epoch_batches: int | None = None
+    """Batches of an epoch at the job's own batch size, as its own loader counts them; None where it has none, or does
+    not say."""
     widest_batch: int | None = None
     """The largest batch the job's own loader gives; None where it has none, or no limit was met."""
     widest_valid_batch: int | None = None
@@ -95,6 +98,16 @@ class JobDescription:
     torch_version: str
     notes: list[str] = field(default_factory=list)
     """What the job says of itself, for every answer to carry."""
+
+    @property
+    def epoch_samples(self) -> int | None:
+        """Samples of an epoch, as batches count them; None where nobody knows.
+
+        The data of a job's own loader may count words, of which a row of a batch holds many.
+        """
+        if not self.own_loader:
+            return self.num_samples
+        return None if self.epoch_batches is None else self.epoch_batches * int(self.baseline["batch_size"])
 
     @property
     def data_limit(self) -> int | None:

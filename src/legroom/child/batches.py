@@ -115,6 +115,15 @@ class BatchSource:
             return False
         return isinstance(batch, Mapping) and "first" in batch
 
+    def epoch_batches(self) -> int | None:
+        """Batches of an epoch at the job's own batch size, as its own loader counts them."""
+        if self.job.loader is None:
+            return None
+        try:
+            return len(self.job.loader(self.dataset, replace(self.job.baseline, num_workers=0)))  # type: ignore[arg-type]
+        except Exception:  # it has no length; or it fails, which the question that needs a batch will meet
+            return None
+
     def _own_batches(self, batch_size: int) -> Iterator[Batch]:
         settings = replace(self.job.baseline, batch_size=batch_size, num_workers=0)
         while True:

@@ -28,6 +28,7 @@ def describe(request: Describe, built: BuiltJob) -> JobDescription:
         own_step=job.step is not None,
         own_loader=job.loader is not None,
         carries_state=train.carries_state(),
+        epoch_batches=train.epoch_batches(),
         widest_batch=train.widest(),
         widest_valid_batch=built.valid.widest(),
         has_score=job.score is not None,

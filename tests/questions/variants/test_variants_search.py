@@ -1,6 +1,7 @@
 """Variants with planted gains are found, those that spoil the losses or cost more than they give are refused."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from legroom.job import Settings
 from legroom.questions.variants.fake import FakeVariants
 from legroom.questions.variants.records import BLOWN_UP, TimeVariant, TrainVariant
 from legroom.questions.variants.spread import compare
+from legroom.requests import Describe
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, plant_host
 
@@ -67,6 +69,20 @@ def test_a_variant_whose_losses_leave_the_spread_is_refused_and_the_others_stay(
     assert row(answer, "bf16")["verdict"] == "spoils"
     assert row(answer, "bf16")["losses"]["variant"] > row(answer, "bf16")["losses"]["limit"]
     assert row(answer, "channels_last + fused")["verdict"] == "pays"
+
+
+def test_a_run_over_text_is_as_long_as_its_loader_says_and_not_as_its_words(tmp_path):
+    machine = FakeMachine(FakeVariants(), baseline=OWN, num_samples=70_000)
+    whole = machine.answer
+    said = {"own_loader": True, "epoch_batches": 40}
+    machine.answer = lambda request: (
+        replace(whole(request), **said) if isinstance(request, Describe) else whole(request)
+    )
+    words = {"device": "cpu", "run": make_run(tmp_path, machine)}
+    assert api.variants("digits", **words).num_steps == 40 * OWN.num_epochs
+    assert api.variants("digits", batch_size=100, **words).num_steps == 20 * OWN.num_epochs
+    said["epoch_batches"] = None
+    assert api.variants("digits", **words).num_steps is None
 
 
 def test_compiling_pays_only_in_a_run_that_gives_its_seconds_back(tmp_path):
@@ -209,11 +225,11 @@ def test_wrong_words_are_refused(tmp_path, words, says):
 
 
 def test_losses_of_other_seeds_stay_in_the_spread_and_those_above_all_of_them_do_not():
-    chance = random.Random(1)
+    rng = random.Random(1)
     for _ in range(50):
-        shifts = [1 + 0.1 * chance.uniform(-1, 1) for _ in range(3)]
+        shifts = [1 + 0.1 * rng.uniform(-1, 1) for _ in range(3)]
         own = [[shift * (3 - 0.02 * step) for step in range(40)] for shift in shifts]
-        rounded = [[loss * (1 + 1e-3 * chance.uniform(-1, 1)) for loss in one] for one in own]
+        rounded = [[loss * (1 + 1e-3 * rng.uniform(-1, 1)) for loss in one] for one in own]
         assert not any(part.leaves for part in compare(own, rounded))
         most = max(shifts) + 0.3 * (max(shifts) - min(shifts)) + 0.02
         assert all(part.leaves for part in compare(own, [[most * (3 - 0.02 * step) for step in range(40)]] * 3))

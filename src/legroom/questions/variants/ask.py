@@ -114,10 +114,10 @@ def _already(name: str, settings: Mapping[str, Any]) -> str:
 
 def _run_length(description: JobDescription, settings: Mapping[str, Any]) -> int | None:
     """Updates of a run by these settings; None where nobody knows the length of an epoch."""
-    if description.num_samples is None:
+    if description.epoch_samples is None:
         return None
     size = int(settings["batch_size"]) * int(settings["accumulation_steps"])
-    return int(settings["num_epochs"]) * max(1, description.num_samples // size)
+    return int(settings["num_epochs"]) * max(1, description.epoch_samples // size)
 
 
 def _check_words(

@@ -9,8 +9,14 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from torch.distributed.elastic.rendezvous import (
+    RendezvousClosedError,
+    RendezvousConnectionError,
+    RendezvousTimeoutError,
+)
 
-from legroom.child.ranks import Meeting, run_ranks
+from legroom.child.rank import count_starts
+from legroom.child.ranks import Meeting, Ranks, _launch, run_ranks
 from legroom.errors import JobCrashed, JobHung, JobRaised, UsageError
 from legroom.job_address import JobAddress
 
@@ -48,6 +54,21 @@ def test_the_error_told_is_of_the_rank_that_failed_not_of_those_that_waited_for_
         run_ranks(NO_JOB, "on_ranks:misbehave", {"rank": 1, "how": how}, num_ranks=2, **limits)
 
 
+@pytest.mark.parametrize(
+    ("device", "codes", "error", "words"),
+    [
+        ("cuda", {0: -6, 1: -15}, JobHung, "Rank 1 of 2 did not come to where the others waited. NCCL ended 0"),
+        ("cuda", {0: -6, 1: -11}, JobCrashed, "Rank 1 of 2 died of SIGSEGV"),
+        ("cuda", {0: -6}, JobCrashed, "Rank 0 of 2 died of SIGABRT"),
+        ("cpu", {0: -6, 1: -15}, JobCrashed, "Rank 0 of 2 died of SIGABRT"),
+    ],
+)
+def test_a_rank_that_nccl_aborted_for_waiting_too_long_is_not_the_one_to_blame(tmp_path, device, codes, error, words):
+    found = Ranks(tmp_path, 2, device).failure(codes, 2)
+    assert type(found) is error
+    assert words in str(found)
+
+
 def test_ranks_that_have_not_ended_in_time_are_ended_and_named(tmp_path):
     with pytest.raises(JobHung, match=r"Rank 0 of 1 had not ended after 6.0 s"):
         run_ranks(NO_JOB, "on_ranks:linger", {"folder": str(tmp_path)}, num_ranks=1, seconds=6.0)
@@ -79,6 +100,24 @@ def test_a_meeting_to_which_nobody_comes_ends_in_its_time():
     meeting = Meeting(num_nodes=2, endpoint="localhost:0", name="alone", join_seconds=1.0)
     with pytest.raises(UsageError, match=r"Not all of 2 machines came to localhost:0 within 1.0 s"):
         run_ranks(NO_JOB, "on_ranks:add", {"start": 0}, num_ranks=1, meeting=meeting)
+
+
+@pytest.mark.parametrize("error", [RendezvousClosedError, RendezvousConnectionError, RendezvousTimeoutError])
+def test_ranks_that_cannot_meet_again_are_told_that_another_machine_ended(tmp_path, monkeypatch, error):
+    ranks = Ranks(tmp_path, 1)
+    count_starts(tmp_path, 0)
+    monkeypatch.setattr("torch.distributed.launcher.api.launch_agent", plant(error))
+    with pytest.raises(JobCrashed, match=r"Another machine of this run has ended, and the ranks of 2 .*--resume"):
+        _launch(ranks, Meeting(num_nodes=2, endpoint="localhost:0", name="again"), 1)
+
+
+def plant(error):
+    """Raises it, whatever it is called with."""
+
+    def fail(*args, **words):
+        raise error("planted")
+
+    return fail
 
 
 def test_a_port_at_which_another_program_listens_is_refused(monkeypatch):

@@ -27,10 +27,9 @@ from legroom.requests import SAVED, SAVING
 if TYPE_CHECKING:
     import torch
 
-ORDER_NAME, FIFO_NAME = "order.json", "messages"
+ORDER_NAME, FIFO_NAME, STARTS = "order.json", "messages", "starts"
 ENDING = "ending"
 """What a rank says that is about to end with an error."""
-ATTEMPT = "TORCHELASTIC_RESTART_COUNT"
 POLITELY = signal.SIGUSR2
 """Tells a rank to save and report; SIGTERM, which torch's launcher sends to what is left of a run, ends it."""
 ECHO_SECONDS = 3.0
@@ -73,9 +72,10 @@ def main() -> None:
     order = json.loads((folder / ORDER_NAME).read_text())
     die_with(order["parent"])
     spare_inherited()
-    number, attempt = int(os.environ["RANK"]), int(os.environ[ATTEMPT])
+    number, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+    attempt = count_starts(folder, local)
     tell_place_at_the_end(folder / f"stack-{number}.txt")
-    reporter = FifoReporter(folder / FIFO_NAME, int(os.environ["LOCAL_RANK"]))
+    reporter = FifoReporter(folder / FIFO_NAME, local)
     try:
         result = run(order, reporter, number, attempt, told)
         write_atomically(folder / f"result-{number}.json", json.dumps(result))
@@ -116,6 +116,16 @@ def run(order: dict[str, Any], reporter: "FifoReporter", number: int, attempt: i
     built = open_job(order["address"], reporter.beat)
     module, _, function = order["entry"].partition(":")
     return getattr(importlib.import_module(module), function)(order["arguments"], built, rank)
+
+
+def count_starts(folder: Path, local_rank: int) -> int:
+    """How often this process of the machine was started before; counted here, in the folder of this launch.
+
+    torch's own count leaves out those that another machine's failure caused.
+    """
+    with (folder / f"{STARTS}-{local_rank}").open("ab") as file:
+        file.write(b".")
+        return file.tell() - 1
 
 
 class FifoReporter:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from legroom.child.rank import ENDING, FIFO_NAME, ORDER_NAME, POLITELY, place_in
+from legroom.child.rank import ENDING, FIFO_NAME, ORDER_NAME, POLITELY, STARTS, place_in
 from legroom.errors import JobCrashed, JobHung, LegroomError, UsageError, error_named
 from legroom.job_address import JobAddress
 from legroom.units import format_seconds
@@ -76,7 +76,7 @@ def run_ranks(
     """
     assert not (seconds and restarts), "ranks that ran out of time are not started again"
     with tempfile.TemporaryDirectory(prefix="legroom-ranks-") as name:
-        ranks = Ranks(Path(name), num_ranks)
+        ranks = Ranks(Path(name), num_ranks, device)
         order = {
             "address": _plain(address),
             "entry": entry,
@@ -96,13 +96,18 @@ def run_ranks(
 class Ranks:
     """The ranks of one call: their folder, what they said, how they ended."""
 
-    def __init__(self, folder: Path, num_ranks: int) -> None:
-        self.folder, self.num_ranks = folder, num_ranks
+    def __init__(self, folder: Path, num_ranks: int, device: str = "cpu") -> None:
+        self.folder, self.num_ranks, self.device = folder, num_ranks, device
         self.expired_after: float | None = None
 
     def tell_to_end(self) -> None:
         """Have every rank save and report."""
         self._signal(POLITELY)
+
+    @property
+    def were_started(self) -> bool:
+        """Whether any was, as the files say that ranks leave."""
+        return any(self.folder.glob(f"{STARTS}-*"))
 
     def results(self) -> list[Any]:
         """What each returned."""
@@ -159,25 +164,30 @@ class Ranks:
                 if str(self.folder) in process.cmdline():
                     process.send_signal(number)
 
-    def failure(self, codes: Mapping[int, int], num_all: int, attempt: int) -> LegroomError:
+    def failure(self, codes: Mapping[int, int], num_all: int) -> LegroomError:
         """The error that ended them: a rank's own before those of ranks that only lost contact with it.
 
         codes: how the ranks here ended that did not succeed, by rank. num_all: ranks on all machines.
         """
-        told = {rank: found for rank in codes if (found := self._told(rank, attempt))}
+        told = {rank: found for rank in codes if (found := self._told(rank))}
         own = {rank: error for rank, error in told.items() if not error["is_echo"]}
         if own:
             rank, error = next(iter(own.items()))
             message = f"On rank {rank} of {num_all}: {error['message']}"
             return error_named(error["type"])(message, details=error["details"])
-        crashed = {rank: code for rank, code in codes.items() if rank not in told and code not in ENDED_BY_US}
+        silent = {rank: code for rank, code in codes.items() if rank not in told}
+        stuck = [rank for rank, code in silent.items() if code in ENDED_BY_US]
+        # NCCL aborts a rank that waited for another too long, which is then no more to blame than one that says so.
+        aborted = [rank for rank, code in silent.items() if self.device == "cuda" and code == -signal.SIGABRT]
+        crashed = {rank: code for rank, code in silent.items() if rank not in (*stuck, *aborted)}
+        crashed = crashed or ({} if stuck else {rank: silent[rank] for rank in aborted})
         if crashed:
             rank, code = next(iter(crashed.items()))
             how = f"died of {signal.Signals(-code).name}" if code < 0 else f"ended itself with exit status {code}"
             return JobCrashed(f"Rank {rank} of {num_all} {how}")
-        return self._hung([rank for rank in codes if rank not in told], told, num_all)
+        return self._hung(stuck, aborted, told, num_all)
 
-    def _hung(self, stuck: list[int], told: Mapping[int, Any], num_all: int) -> LegroomError:
+    def _hung(self, stuck: list[int], aborted: list[int], told: Mapping[int, Any], num_all: int) -> LegroomError:
         stacks = {rank: self._stack(rank) for rank in stuck}
         details = "\n".join([*stacks.values(), *(error["details"] for error in told.values())])
         names = f"{'Rank' if len(stuck) == 1 else 'Ranks'} {', '.join(map(str, stuck))} of {num_all}"
@@ -186,12 +196,16 @@ class Ranks:
         if self.expired_after is not None:
             return JobHung(f"{names} had not ended after {format_seconds(self.expired_after)}{where}", details=details)
         if stuck:
-            return JobHung(f"{names} did not come to where the others waited{where}", details=details)
+            ended = f". NCCL ended {', '.join(map(str, aborted))} with SIGABRT" if aborted else ""
+            return JobHung(f"{names} did not come to where the others waited{where}{ended}", details=details)
         first = next(iter(told.values()), {"message": "All ranks ended without a word", "details": ""})
         return JobCrashed(f"The ranks lost contact: {first['message']}", details=details)
 
-    def _told(self, rank: int, attempt: int) -> dict[str, Any] | None:
-        path = self.folder / f"error-{rank}-{attempt}.json"
+    def _told(self, rank: int) -> dict[str, Any] | None:
+        """What the rank said the last time that it was started."""
+        starts = self.folder / f"{STARTS}-{rank % self.num_ranks}"
+        last = starts.stat().st_size - 1 if starts.is_file() else 0
+        path = self.folder / f"error-{rank}-{last}.json"
         return json.loads(path.read_text()) if path.is_file() else None
 
     def _stack(self, rank: int) -> str:
@@ -202,7 +216,11 @@ class Ranks:
 def _launch(ranks: Ranks, meeting: Meeting, restarts: int) -> None:
     """Start them and wait for their ends, in this thread: the kernel ends a rank with the thread that started it."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousTimeoutError
+    from torch.distributed.elastic.rendezvous import (
+        RendezvousClosedError,
+        RendezvousConnectionError,
+        RendezvousTimeoutError,
+    )
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     _refuse_stranger(meeting)
@@ -225,20 +243,32 @@ def _launch(ranks: Ranks, meeting: Meeting, restarts: int) -> None:
         elastic_launch(config, sys.executable)(*COMMAND, str(ranks.folder))
     except ChildFailedError as failed:
         codes = {rank: found.exitcode for rank, found in failed.failures.items()}
-        raise ranks.failure(codes, num_all, restarts) from None
-    except RendezvousTimeoutError:
-        raise UsageError(
-            f"Not all of {meeting.num_nodes} machines came to {meeting.endpoint} within "
-            f"{format_seconds(meeting.join_seconds)}. Start the same command, with the same file of the "
-            "job, on each of them, or name fewer --nodes"
-        ) from None
-    except RendezvousConnectionError as error:
-        raise UsageError(
-            f"Nobody answers at {meeting.endpoint} as a meeting of ranks does within "
-            f"{format_seconds(meeting.join_seconds)}. Name a --rendezvous host:port that all machines reach, "
-            "its host one of them, its port not in use by another program",
-            details=str(error.__cause__),
-        ) from None
+        raise ranks.failure(codes, num_all) from None
+    except (RendezvousClosedError, RendezvousTimeoutError, RendezvousConnectionError) as error:
+        raise _unmet(error, meeting, ranks) from None
+
+
+def _unmet(error: Exception, meeting: Meeting, ranks: Ranks) -> LegroomError:
+    """Why the machines did not meet, or not again."""
+    from torch.distributed.elastic.rendezvous import RendezvousClosedError, RendezvousTimeoutError
+
+    where, within = meeting.endpoint, f"within {format_seconds(meeting.join_seconds)}"
+    if ranks.were_started or isinstance(error, RendezvousClosedError):
+        return JobCrashed(
+            f"Another machine of this run has ended, and the ranks of {meeting.num_nodes} could not meet again at "
+            f"{where}. What it says is why; start the same command on all of them, with --resume to go on",
+            details=str(error),
+        )
+    if isinstance(error, RendezvousTimeoutError):
+        return UsageError(
+            f"Not all of {meeting.num_nodes} machines came to {where} {within}. Start the same command, with the same "
+            "file of the job, on each of them, or name fewer --nodes"
+        )
+    return UsageError(
+        f"Nobody answers at {where} as a meeting of ranks does {within}. Name a --rendezvous host:port that all "
+        "machines reach, its host one of them, its port not in use by another program",
+        details=str(error.__cause__),
+    )
 
 
 def _refuse_stranger(meeting: Meeting) -> None:

@@ -3,6 +3,7 @@
 TROUBLE="slow PATH": from the 23rd update on a step takes a quarter of a second, and PATH exists.
 TROUBLE=nan: the loss of that update is NaN.
 TROUBLE="dies PATH": rank 1 kills itself at its 13th update, unless PATH exists, which it then does.
+TROUBLE="hangs PATH": rank 1 does nothing any more from its 13th update on, and PATH exists.
 """
 
 import os
@@ -20,6 +21,15 @@ import plain
 FIRST, FIRST_OF_RANKS = 23, 13
 
 
+def fail(kind, path):
+    if kind == "dies" and not Path(path).exists():
+        Path(path).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "hangs":
+        Path(path).touch()
+        time.sleep(600)
+
+
 def job() -> legroom.Job:
     kind, _, path = os.environ.get("TROUBLE", "").partition(" ")
     num_updates = 0
@@ -31,14 +41,8 @@ def job() -> legroom.Job:
         if model.training and num_updates >= FIRST and kind == "slow":
             Path(path).touch()
             time.sleep(0.25)
-        if (
-            kind == "dies"
-            and num_updates == FIRST_OF_RANKS
-            and os.environ.get("RANK") == "1"
-            and not Path(path).exists()
-        ):
-            Path(path).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+        if num_updates == FIRST_OF_RANKS and os.environ.get("RANK") == "1":
+            fail(kind, path)
         return value * float("nan") if kind == "nan" and num_updates == FIRST else value
 
     return replace(plain.job(), loss=loss)

@@ -1,16 +1,18 @@
 """`legroom train --devices`: ranks that die or hang, going on with another number of them, words that are refused."""
 
 import json
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from legroom import api
-from legroom.errors import JobCrashed, UsageError
+from legroom.errors import JobCrashed, JobHung, UsageError
 from legroom.logbook import read_records
 from legroom.questions.train import command
 from legroom.questions.train.records import default_question
@@ -59,6 +61,31 @@ def test_ranks_started_anew_go_on_from_their_checkpoint(alone, tmp_path, monkeyp
     assert losses_of(tmp_path / "run") == pytest.approx(alone, rel=1e-4)
     assert "All processes were started anew once after one had failed" in answer.notes
     assert "An update is of 32 samples: 16 on each of 2 devices" in answer.notes
+
+
+def test_a_rank_that_hangs_ends_the_run_within_its_time_and_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("TROUBLE", f"hangs {tmp_path / 'hung'}")
+    run = api.Run(out=tmp_path / "run", host=plant_host(num_cores=2), timeout=20.0)
+    began = time.monotonic()
+    with pytest.raises(JobHung, match=r"Rank 1 of 2 did not come to where the others waited, at .*trouble.py, line"):
+        api.train(JOB, **WORDS, num_devices=2, run=run)
+    assert time.monotonic() - began < 60
+
+
+def test_ctrl_c_ends_a_run_of_which_a_rank_hangs_within_seconds_and_its_checkpoint_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("TROUBLE", f"hangs {tmp_path / 'hung'}")
+    words = ["--device", "cpu", "--epochs", "1", "--batch-size", "16", "--devices", "2", "--checkpoint-seconds", "0"]
+    command = [sys.executable, "-m", "legroom", "train", JOB, *words, "--out", str(tmp_path / "run")]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    while not (tmp_path / "hung").exists():
+        assert started.poll() is None, started.stdout.read()
+        time.sleep(0.05)
+    began = time.monotonic()
+    started.send_signal(signal.SIGINT)
+    started.communicate(timeout=60)
+    assert started.returncode == 130
+    assert time.monotonic() - began < 30
+    assert (tmp_path / "run" / "checkpoint.pt").is_file()
 
 
 def test_ranks_wait_for_one_another_less_than_a_job_may_say_nothing(tmp_path):
@@ -177,26 +204,31 @@ def test_devices_of_the_command_are_those_of_each_machine():
     assert words["num_devices"] == 6
 
 
-def test_two_machines_that_share_a_disk_train_one_model_in_one_folder(alone, tmp_path):
+def train_on_two_machines(folder, *more):
+    """Two launchers of one process each, and what they said."""
     with socket.create_server(("localhost", 0)) as free:
-        port = free.getsockname()[1]
+        place = f"localhost:{free.getsockname()[1]}"
     words = ["--device", "cpu", "--epochs", "1", "--batch-size", "16", "--devices", "1", "--nodes", "2"]
-    command = [
-        sys.executable,
-        "-m",
-        "legroom",
-        "train",
-        JOB,
-        *words,
-        "--rendezvous",
-        f"localhost:{port}",
-        "--out",
-        "run",
-    ]
-    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    launchers = [subprocess.Popen(command, cwd=tmp_path, **pipes) for _ in range(2)]
-    told = [launcher.communicate(timeout=120)[1] for launcher in launchers]
-    assert [launcher.returncode for launcher in launchers] == [0, 0], told
+    command = [sys.executable, "-m", "legroom", "train", JOB, *words, "--rendezvous", place, "--out", "run", *more]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    launchers = [subprocess.Popen(command, cwd=folder, **pipes) for _ in range(2)]
+    told = [launcher.communicate(timeout=120)[0] for launcher in launchers]
+    return [launcher.returncode for launcher in launchers], "\n".join(told)
+
+
+def test_two_machines_that_share_a_disk_train_one_model_in_one_folder(alone, tmp_path):
+    codes, told = train_on_two_machines(tmp_path)
+    assert codes == [0, 0], told
     assert losses_of(tmp_path / "run") == pytest.approx(alone, rel=1e-4)
     assert (tmp_path / "run" / "checkpoint.pt").is_file()
     assert len(list((tmp_path / "run").glob("node-*"))) == 1
+
+
+def test_a_rank_that_dies_on_the_other_machine_lets_the_first_go_on_from_its_checkpoint(alone, tmp_path, monkeypatch):
+    # torch starts the ranks of the healthy machine anew too, and counts that as no restart.
+    monkeypatch.setenv("TROUBLE", f"dies {tmp_path / 'died'}")
+    codes, told = train_on_two_machines(tmp_path, "--restarts", "1", "--checkpoint-seconds", "0")
+    assert codes == [0, 0], told
+    assert "Went on from update" in told, told
+    assert losses_of(tmp_path / "run") == pytest.approx(alone, rel=1e-4)
+    assert not list((tmp_path / "run").glob("earlier-*")), "what the run had made is no earlier run's"

@@ -13,6 +13,7 @@ from legroom.errors import UsageError
 from legroom.job import Score
 from legroom.job_address import address_of
 from legroom.questions.size.child.rates import scale_rates, shapes_of
+from legroom.questions.size.child.share import share_of
 from legroom.questions.size.child.sizes import count_sizes
 from legroom.questions.size.child.trial import sized, take_peak, train_size
 from legroom.questions.size.curve import Curve
@@ -154,6 +155,25 @@ def test_a_part_of_a_text_is_its_beginning_and_of_samples_the_same_each_time():
     assert len(part_of(rows, 0.5, own_loader=False)) == 20
     with pytest.raises(UsageError, match=r"Give the data set a method part\(fraction\)"):
         part_of(rows, 0.5, own_loader=True)
+
+
+def test_each_seed_has_other_samples_and_every_size_the_same_and_of_a_text_its_beginning():
+    rows, text = list(range(40)), Words(torch.arange(100))
+    shares = [sorted(share_of(rows, 0.5, seed, own_loader=False)) for seed in (0, 0, 1)]
+    assert shares[0] == shares[1] != shares[2]
+    assert {len({*share}) for share in shares} == {20}
+    assert share_of(text, 0.25, 1, own_loader=True).words.tolist() == list(range(25))
+    assert share_of(rows, 1.0, 1, own_loader=False) is rows
+
+
+def test_a_trial_draws_its_samples_by_its_seed(built, monkeypatch):
+    asked = []
+    share = "legroom.questions.size.child.trial.share_of"
+    monkeypatch.setattr(
+        share, lambda data, part, seed, **words: asked.append(seed) or share_of(data, part, seed, **words)
+    )
+    train_size(trial(built, settings={**asdict(built.job.baseline), "seed": 5}, max_seconds=0.0), built)
+    assert asked == [5]
 
 
 def test_a_real_job_is_asked_from_end_to_end(tmp_path):

@@ -13,11 +13,11 @@ from legroom.child.meters import Meter, open_meter
 from legroom.clock import monotonic
 from legroom.job import Job
 from legroom.questions.size.child.rates import scale_rates, shapes_of
+from legroom.questions.size.child.share import share_of
 from legroom.questions.size.child.sizes import build, count
 from legroom.questions.size.curve import Curve, evaluation_steps, smooth
 from legroom.questions.size.records import SizeTrained, Solver, TrainSize
 from legroom.training.branches import Trunk
-from legroom.training.data.part import part_of
 from legroom.training.records import Train
 
 FIRST_SHARE, LEAST_STEPS = 1 / 16, 4
@@ -39,7 +39,8 @@ def train_size(request: TrainSize, built: BuiltJob) -> SizeTrained:
     """Train until the loss has settled, or the time is over."""
     built.forget_model()
     job, started = sized(built.job, request), monotonic()
-    data = part_of(built.train.dataset, request.fraction, own_loader=built.job.loader is not None)
+    seed, own_loader = int(request.settings["seed"]), built.job.loader is not None
+    data = share_of(built.train.dataset, request.fraction, seed, own_loader=own_loader)
     meter = open_meter(request.device, None)
     train = Train(
         device=request.device, settings={**request.settings, "model_size": ""}

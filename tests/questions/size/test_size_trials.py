@@ -58,7 +58,7 @@ def test_a_depth_that_was_named_and_cannot_be_made_is_refused(ask, tmp_path):
 def test_great_depths_are_passed_over_where_the_budget_does_not_last(ask, trials, tmp_path):
     slow = replace(PLANTED, own=4, unit=2_000, parameters_per_second=1e7)
     full, whole = ask(slow, tmp_path / "full", vary="depth")
-    answer, machine = ask(slow, tmp_path / "short", vary="depth", budget=0.02 * full.seconds)
+    answer, machine = ask(slow, tmp_path / "short", vary="depth", budget=0.03 * full.seconds)
     assert max(request.value for request in trials(whole)) == 128
     assert max(request.value for request in trials(machine)) == 16
     assert not any(each["at_least"] for each in answer.points)

@@ -62,6 +62,8 @@ class TrainSize(Request["SizeTrained"]):
     """Whether copies leave the trial at growing lengths, cool down and are evaluated."""
     max_seconds: float = field(default=60.0, compare=False)
     """After which it ends unsettled. A trial that settled within another limit is the same trial."""
+    most_seconds: float = field(default=0.0, compare=False)
+    """That the budget had left for it, of which it was given less where it should have been done sooner."""
 
     @property
     def fresh(self) -> bool:
@@ -182,6 +184,7 @@ class SizeQuestion:
             solver=solver,
             cools=more == 0 and solver == "own",
             max_seconds=max_seconds,
+            most_seconds=max_seconds,
         )
 
 

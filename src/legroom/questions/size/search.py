@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from legroom.errors import JobError
+from legroom.logbook import Entry
 from legroom.questions.size.evidence import Evidence, gather
+from legroom.questions.size.foresight import foreseen
 from legroom.questions.size.records import RATE_FACTORS, SizeQuestion, SizeTrained, Solver, TrainSize
 from legroom.session import Session
 
@@ -14,15 +16,13 @@ MOST_SHARE = 1 / 3
 """Of the budget, that one trial may take."""
 LEAST_SECONDS = 2.0
 SHORT = 0.8
-"""An unsettled trial that had less than this share of the time that it may have now is run again."""
+"""An unsettled trial that could have less than this share of the time that it can have now is run again."""
 PATIENCE = 4.0
 """Times the seconds foreseen, after which a trial that the fit can do without ends: some curves creep for ever."""
 NUM_SURE = 4
 """Sizes, the smallest ones, that are tried however long they take."""
-WIDTH_COST = 0.5
-"""How the time of a trial grows with the parameters, as a power: larger models need fewer, slower updates."""
-DEPTH_COST = 1.0
-"""The same of sizes beyond those, most of all depths: layers run one after another, and updates may not fall."""
+SETTLED_FIRST = 3
+"""Places of the fit, before those that score it are tried too where they should take less time than others."""
 
 
 class Planned(NamedTuple):
@@ -62,24 +62,42 @@ def compared(question: SizeQuestion) -> list[Solver]:
 
 
 def _places(question: SizeQuestion) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
-    """Where the fit rests, and where it is scored, the cheapest first."""
+    """Where the fit rests, and where it is scored, less data first."""
     sizes = dict(zip(question.values, question.num_parameters, strict=True))
     fractions = sorted({*question.fractions, 1.0})
     places = [(value, fraction) for value in question.values for fraction in fractions]
-    places.sort(key=lambda place: place[1] * sizes[place[0]] ** WIDTH_COST)
+    places.sort(key=lambda place: (place[1], sizes[place[0]]))
     held = [place for place in places if question.is_held_out(*place)]
     return [place for place in places if place not in held], held
 
 
 def run_trials(session: Session, question: SizeQuestion, started: float) -> None:
     """Run what is planned, as far as the budget goes."""
-    plan = list(planned(question))
-    for number, each in enumerate(plan):
+    waiting = list(planned(question))
+    num_planned = len(waiting)
+    while waiting:
         left = question.budget_seconds - (session.clock() - started)
+        each = next_of(waiting, gather(session.records.entries, question), question)
+        session.progress(words(each, question), _share(1 - len(waiting) / num_planned, left, question))
+        waiting.remove(each)
         request = _request(session, question, each, left)
         if request is not None:
-            session.progress(words(each, question), _share(number, plan, left, question))
             _train(session, question, request)
+
+
+def next_of(waiting: Sequence[Planned], evidence: Evidence, question: SizeQuestion) -> Planned:
+    """The next in order; once a few trials of the fit settled, the cheapest of the first seed, the sure sizes first."""
+    first = [each for each in waiting if each.more == 0 and each.solver == "own"]
+    settled = {trial.place for trial in evidence.of() if trial.counted < math.inf and not trial.held_out}
+    if not first or len(settled) < SETTLED_FIRST:
+        return waiting[0]
+    cost = {each: foreseen(evidence, question, (each.value, each.fraction), "own") for each in first}
+    return min(first, key=lambda each: (_is_large(each, question), cost[each]))
+
+
+def _is_large(each: Planned, question: SizeQuestion) -> bool:
+    """Whether its size is run only where the budget has room for it."""
+    return each.value not in sorted(question.values)[:NUM_SURE]
 
 
 def _request(session: Session, question: SizeQuestion, each: Planned, left: float) -> TrainSize | None:
@@ -93,19 +111,34 @@ def _request(session: Session, question: SizeQuestion, each: Planned, left: floa
     factor = each.rate_factor or evidence.rate_factor(each.solver)
     place = each.value, each.fraction, each.more
     request = question.trial(*place, max(limit, LEAST_SECONDS), each.solver, factor)
-    known = session.logbook.recall(request)
-    longer = known is not None and known.outcome == "unsettled" and known.seconds < SHORT * request.max_seconds
-    if limit < LEAST_SECONDS or (known is not None and not longer):
+    known = _known(session, request)
+    if known is not None and not _may_go_on(known, request):
+        session.ask(request)  # recalled, and its seconds count as they did when it ran
         return None
-    is_large = each.value not in sorted(question.values)[:NUM_SURE]
+    if limit < LEAST_SECONDS:
+        return None
+    is_large = _is_large(each, question)
     if not (is_large or each.more > 0 or question.is_held_out(each.value, each.fraction)):
         return request
-    expected = foreseen(evidence, question, each, DEPTH_COST if is_large else WIDTH_COST)
+    expected = foreseen(evidence, question, (each.value, each.fraction), each.solver)
     if expected > (limit if is_large else left):
         return None
     patient = known is not None or expected == 0  # who asks for more time than a trial had gets it
     most = request.max_seconds if patient else max(LEAST_SECONDS, PATIENCE * expected)
     return replace(request, max_seconds=min(request.max_seconds, most))
+
+
+def _known(session: Session, request: TrainSize) -> Entry | None:
+    """What is on record of that trial, before it is used."""
+    entries = [*session.logbook.known, *session.records.entries]
+    return next((entry for entry in reversed(entries) if entry.request == request), None)
+
+
+def _may_go_on(known: Entry, request: TrainSize) -> bool:
+    """Whether it had not settled, and has more time now than it could have then."""
+    assert isinstance(known.request, TrainSize)
+    could = known.request.most_seconds or known.request.max_seconds
+    return bool(known.result.outcome == "unsettled" and could < SHORT * request.most_seconds)
 
 
 def _train(session: Session, question: SizeQuestion, request: TrainSize) -> None:
@@ -126,27 +159,12 @@ def _fails_always(evidence: Evidence) -> bool:
     return outcomes == {"failed"} and len({trial.value for trial in evidence.trials}) > 1
 
 
-def _share(number: int, plan: Sequence[Planned], left: float, question: SizeQuestion) -> float:
+def _share(done: float, left: float, question: SizeQuestion) -> float:
     """Done, by trials or by time, whichever is further."""
-    return min(0.99, max(number / len(plan), 1 - left / question.budget_seconds))
+    return min(0.99, max(done, 1 - left / question.budget_seconds))
 
 
 def words(each: Planned, question: SizeQuestion) -> str:
     """What is run now."""
     solver = "" if each.solver == "own" else f", {each.solver}"
     return f"{question.vary} {each.value:,}, {100 * each.fraction:.3g} % of the data{solver}, seed {each.more}"
-
-
-def foreseen(evidence: Evidence, question: SizeQuestion, each: Planned, power: float = WIDTH_COST) -> float:
-    """Seconds that the trial should take, by the one most like it; 0 where there is none."""
-    sizes = dict(zip(question.values, question.num_parameters, strict=True))
-    known = [
-        (abs(math.log(each.fraction / trial.fraction)) + abs(math.log(sizes[each.value] / sizes[trial.value])), trial)
-        for trial in evidence.trials
-        if trial.counted < math.inf
-    ]
-    if not known:
-        return 0.0
-    _, near = min(known, key=lambda pair: pair[0])
-    grown = each.fraction / near.fraction * (sizes[each.value] / sizes[near.value]) ** power
-    return float(near.result.seconds * grown)

@@ -16,9 +16,12 @@ from legroom.logbook import read_records
 from legroom.plan_file import read_plan
 from legroom.questions.plan.candidates import MISSED, Learned, slowest_steps
 from legroom.questions.plan.choice import Candidate, cheapest, cost_of
+from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.forecast import forecast_of
 from legroom.questions.plan.recommend import learned_items
 from legroom.questions.plan.records import PlanQuestion
+from legroom.questions.plan.seeking import whole_run_seconds
+from legroom.questions.plan.tried import own_steps
 from legroom.questions.plan.view import print_plan, section, summary
 from legroom.questions.plan.what_if import what_if_of
 from legroom.questions.rate.records import GrowTrunk, RampRate
@@ -30,6 +33,11 @@ from legroom.training.records import Train
 def seconds_needed(planted, size):
     """The planted truth at the best rate, evaluations left out."""
     return planted.LEARNER.updates_needed(size) * planted.step_seconds(size)
+
+
+def question_of(folder):
+    """What the plan in the folder was made of."""
+    return TypeAdapter(PlanQuestion).validate_python(dict(read_records(folder, "plan").head.question))
 
 
 def test_the_forecast_holds_the_planted_seconds_and_the_batch_is_near_the_best(planted, tmp_path):
@@ -267,8 +275,7 @@ def test_a_rate_that_is_moved_to_another_batch_warms_up_over_as_many_samples(pla
     planted.ask(
         tmp_path, planted.plant(own=Settings(batch_size=128, learning_rate=0.003, num_epochs=20, warmup_steps=80))
     )
-    head = read_records(tmp_path, "plan").head
-    question = TypeAdapter(PlanQuestion).validate_python(dict(head.question))
+    question = question_of(tmp_path)
     found = forecast_of(question)
     assert found is not None
     near = found.learned.near(512)
@@ -281,7 +288,7 @@ def test_a_rate_that_is_moved_to_another_batch_warms_up_over_as_many_samples(pla
 
 def test_where_only_an_edge_of_the_critical_batch_size_is_known_other_batches_are_weighed_by_it(planted, tmp_path):
     planted.ask(tmp_path, planted.plant())
-    question = TypeAdapter(PlanQuestion).validate_python(dict(read_records(tmp_path, "plan").head.question))
+    question = question_of(tmp_path)
     rates = [replace(one, critical_batch_size=None, critical_range=None) for one in question.rates]
     unknown = Learned.of(replace(question, rates=rates))
     assert (unknown.critical, unknown.steps(17)) == (None, None)
@@ -298,7 +305,7 @@ def test_where_only_an_edge_of_the_critical_batch_size_is_known_other_batches_ar
 
 def test_a_forecast_of_the_jobs_own_run_is_doubted_more_than_one_that_was_measured(planted, tmp_path):
     planted.ask(tmp_path, planted.plant(own=Settings(batch_size=32, learning_rate=0.02, num_epochs=20)), target="same")
-    question = TypeAdapter(PlanQuestion).validate_python(dict(read_records(tmp_path, "plan").head.question))
+    question = question_of(tmp_path)
     untried = replace(question, rehearsals=[])
     share = 1.4 * forecast_of(untried).chosen.seconds / forecast_of(untried).baseline.seconds
     num_epochs = round(share * question.baseline["num_epochs"])
@@ -311,3 +318,87 @@ def test_a_forecast_of_the_jobs_own_run_is_doubted_more_than_one_that_was_measur
     assert measured.baseline.seconds == pytest.approx(foretold.baseline.seconds, rel=0.01)
     assert (measured.baseline.source, measured.is_better) == ("measured", True)
     assert (foretold.baseline.source, foretold.is_better) == ("forecast", False)
+
+
+def test_a_named_batch_whose_runs_miss_the_target_is_kept_without_a_forecast(planted, tmp_path):
+    machine = planted.plant()
+    train = machine.runs.train
+    machine.runs.train = lambda request: replace(train(request), stopped_because="finished")
+    answer = planted.ask(tmp_path, machine, batch_size=128)
+    assert (answer.batch_size, answer.predicted_seconds) == (128, None)
+    assert answer.missing[0].startswith("The plan is what was asked for, but most runs that tried it out missed")
+    assert "no forecast" in summary(answer)
+
+
+def test_no_trial_takes_the_place_of_own_settings_that_reach_the_target(planted, tmp_path):
+    machine = planted.plant(own=Settings(batch_size=32, learning_rate=0.02, num_epochs=20))
+    learning = machine.others[0].answer
+
+    def stuck(request):
+        found, seconds = learning(request)
+        return (replace(found, loss=max(0.5, found.loss)) if isinstance(request, GrowTrunk) else found), seconds
+
+    machine.others[0].answer = stuck
+    answer = planted.ask(tmp_path, machine)
+    assert answer.baseline_from == "measured"
+    assert (answer.batch_size, answer.learning_rate) == (32, 0.02)
+
+
+def test_a_batch_without_a_rate_of_its_own_is_doubted_as_far_as_the_critical_batch_size(planted, tmp_path):
+    planted.ask(tmp_path, planted.plant(own=Settings(batch_size=32, learning_rate=0.02, num_epochs=20)))
+    question = replace(question_of(tmp_path), rehearsals=[])
+    rate = replace(question.rates[0], critical_batch_size=1000.0)
+    sure, unsure = (
+        forecast_of(replace(question, rates=[replace(rate, critical_range=span)]))
+        for span in ((990.0, 1010.0), (30.0, 30_000.0))
+    )
+    assert sure.chosen.size == unsure.chosen.size != rate.batch_size
+    ratio = 1.25 * sure.chosen.seconds / sure.baseline.seconds
+    runs = [replace(run, steps_to_target=round(ratio * run.steps_to_target)) for run in question.runs]
+    sure, unsure = (
+        forecast_of(replace(question, runs=runs, rates=[replace(rate, critical_range=span)]))
+        for span in ((990.0, 1010.0), (30.0, 30_000.0))
+    )
+    assert (sure.is_better, unsure.is_better) == (True, False)
+
+
+def test_trials_whose_loss_was_no_number_somewhere_do_not_stop_a_forecast(planted, tmp_path):
+    planted.ask(tmp_path, planted.plant())
+    question = question_of(tmp_path)
+    rate = question.rates[0]
+    curves = [{**curve, "value": [None, *curve["value"][1:]]} for curve in rate.curves]
+    runs = [replace(run, steps_to_target=None, ended=False, value=1.0) for run in question.runs]
+    found = forecast_of(replace(question, rates=[replace(rate, curves=curves), *question.rates[1:]], runs=runs))
+    assert found.baseline.source == "forecast"
+
+
+def test_own_runs_that_were_cut_short_say_nothing_of_the_target_where_others_do(planted, tmp_path):
+    planted.ask(tmp_path, planted.plant(own=Settings(batch_size=32, learning_rate=0.02, num_epochs=20)))
+    question = question_of(tmp_path)
+    run = replace(question.runs[0], steps_to_target=1000)
+    cut, missed = (replace(run, steps_to_target=None, num_steps=200, ended=ended) for ended in (False, True))
+    assert own_steps(replace(question, runs=[run, cut])) == [1000]
+    assert own_steps(replace(question, runs=[run, missed])) == [1000, 300]
+    assert own_steps(replace(question, runs=[cut])) == [300]
+
+
+def test_a_run_that_was_cut_short_is_beaten_by_one_that_got_there(planted, tmp_path):
+    planted.ask(tmp_path, planted.plant(own=Settings(batch_size=32, learning_rate=0.02, num_epochs=20)))
+    question = question_of(tmp_path)
+    tried = forecast_of(question)
+    num_steps = round(1.05 * tried.chosen.seconds / tried.baseline.candidate.step_seconds)
+    runs = [replace(run, steps_to_target=None, num_steps=num_steps, ended=False) for run in question.runs]
+    bare = [replace(one, curves=[]) for one in question.rates]
+    found = forecast_of(replace(question, runs=runs, rates=bare))
+    assert (found.baseline.source, found.is_better) == ("at least", True)
+
+
+def test_the_length_of_a_run_by_own_settings_counts_its_passes_and_workers(planted, tmp_path):
+    planted.ask(tmp_path, planted.plant())
+    question = question_of(tmp_path)
+    whole = whole_run_seconds(question)
+    passes = replace(question, baseline={**question.baseline, "batch_size": 8, "accumulation_steps": 4})
+    assert passes.own_steps == question.own_steps
+    pace = pace_of(question)
+    assert whole_run_seconds(passes) == pytest.approx(question.own_steps * pace.step(8, 0, 4))
+    assert whole_run_seconds(passes) > whole

@@ -146,6 +146,7 @@ def test_a_run_that_fails_with_variants_is_planned_without_them(planted, tmp_pat
     answer = planted.ask(tmp_path, machine)
     assert not answer.settings["fused"]
     assert any("no such kernel" in sentence for sentence in answer.missing)
+    assert any(note.startswith("Tried out on") for note in answer.notes), "what is left is tried out all the same"
 
 
 def test_fakes_answer_for_all_machines():

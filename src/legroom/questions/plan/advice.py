@@ -16,7 +16,14 @@ from legroom.questions.plan.code import with_code
 from legroom.questions.plan.device_words import device_notes
 from legroom.questions.plan.factors import LEAST_DOUBT
 from legroom.questions.plan.faster import Changes, variables_at, variants_at
-from legroom.questions.plan.forecast import Forecast, baseline_of, cost_in_money, factors_of, forecast_of
+from legroom.questions.plan.forecast import (
+    FORECAST_DOUBT,
+    Forecast,
+    baseline_of,
+    cost_in_money,
+    factors_of,
+    forecast_of,
+)
 from legroom.questions.plan.kept import changes_that_pay, own_run_seconds
 from legroom.questions.plan.more_factors import more_factors
 from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
@@ -52,6 +59,7 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
     kept_seconds = None if adopted else words["predicted_seconds"]
     factors = {**factors_of(question, forecast), **more_factors(question, forecast, kept_seconds)} if forecast else {}
     offers, unknown = _offers(records, question, settings, factors, is_own=adopted is None)
+    missing = [*_unmet(adopted), *question.missing, *unknown]
     cooldown = next((item.value for item in found if item.name == "cooldown_steps"), None)
     names = {item.name for item in fields(PlanAnswer)}
     target = question.target
@@ -60,7 +68,7 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
         machine=memory.machine,
         seconds=sum(question.spent.values()) or records.seconds(),
         notes=[*question.notes, *_notes(question, forecast, baseline, settings), *memory.notes],
-        not_measured=[*memory.not_measured, *question.missing, *unknown],
+        not_measured=[*memory.not_measured, *missing],
         recommendations=[
             *(item for item in found if item.name != "cooldown_steps"),
             *memory.recommendations,
@@ -83,7 +91,7 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
         found=dict(question.found),
         before=dict(question.before),
         cost_seconds=sum(question.spent.values()) + sum(question.before.values()),
-        missing=[*question.missing, *unknown],
+        missing=missing,
         shown_code=question.code,
         plan_path=question.path,
         **{name: value for name, value in asdict(settings).items() if name in names},
@@ -140,12 +148,24 @@ def _faster(
 
 
 def _nearest(question: PlanQuestion) -> RateAnswer | None:
-    """What came nearest to a target that somebody named and nothing reached; the job's own settings are there else."""
+    """What came nearest to a target that somebody named and nothing reached, the job's own settings neither."""
     target = question.target
     if target is None or target["from"] != "given" or any(one.reached for one in question.rates):
         return None
+    if baseline_of(question).source == "measured":
+        return None
     better = max if _rises(question) else min
     return better((one for one in question.rates if one.best_value is not None), key=_best, default=None)
+
+
+def _unmet(adopted: Forecast | None) -> list[str]:
+    """Why no time is foretold for a batch or a number of devices that was named."""
+    if adopted is None or adopted.can_rely:
+        return []
+    return [
+        "The plan is what was asked for, but most runs that tried it out missed the target. Leave out --batch-size or "
+        "--devices, or raise --budget"
+    ]
 
 
 def _stay(question: PlanQuestion) -> bool:
@@ -170,7 +190,9 @@ def _forecast_words(question: PlanQuestion, forecast: Forecast | None, adopted: 
     words: dict[str, Any] = dict.fromkeys(("predicted_seconds", "predicted_range", "predicted_cost", "num_steps"))
     baseline = baseline_of(question) if forecast is None else forecast.baseline
     words |= {"baseline_seconds": baseline.seconds, "baseline_from": baseline.source}
-    if adopted is not None:
+    if adopted is not None and not adopted.can_rely:
+        words["num_steps"] = adopted.length
+    elif adopted is not None:
         chosen = adopted.chosen
         words |= {
             "predicted_seconds": chosen.seconds,
@@ -178,9 +200,10 @@ def _forecast_words(question: PlanQuestion, forecast: Forecast | None, adopted: 
             "predicted_cost": cost_in_money(question, chosen.seconds, chosen.num_paid),
             "num_steps": adopted.length,
         }
-    elif baseline.seconds is not None and _stay(question):
+    elif baseline.seconds is not None and baseline.source != "at least" and _stay(question):
         doubt = LEAST_DOUBT if forecast is None else forecast.seconds_spread
-        spread = joined_spread(doubt, spread_of(own_steps(question)))
+        guess = FORECAST_DOUBT if baseline.source == "forecast" else 1.0
+        spread = joined_spread(joined_spread(doubt, guess), spread_of(own_steps(question)))
         seconds = own_run_seconds(question, baseline.candidate) if baseline.candidate else baseline.seconds
         words |= {
             "predicted_seconds": seconds,

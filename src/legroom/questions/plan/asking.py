@@ -32,6 +32,7 @@ SHARES = {
 MOST_SECONDS, OWN_RUN_SHARE, LONG = 300.0, 0.5, 120.0
 """Of a plan whose budget nobody named: so many seconds, and that share of a run by the job's own settings, where that
 is longer than so many seconds."""
+OWN_RUN = "A run by the job's own settings"
 PROOF_SECONDS, PROOF_SHARE = 10.0, 0.15
 """Of the budget, that are kept for the proof of memory: so many seconds, or that share where that is less."""
 
@@ -139,12 +140,14 @@ class Search:
 
     def bound_by(self, whole: float) -> None:
         """A plan of a long job costs no more than a share of that job's own run, unless somebody named a budget."""
-        most = OWN_RUN_SHARE * whole
-        if not self.is_budget_named and whole > LONG and most < self.budget:
-            self.budget = most
-            told = f"A run by the job's own settings takes about {format_seconds(whole)}"
-            note = f"{told}: the plan was given half of that, {format_seconds(most)}. --budget names another"
-            self.learn(notes=[*self.question.notes, note])
+        if self.is_budget_named or whole <= LONG:
+            return
+        self.budget = min(MOST_SECONDS, OWN_RUN_SHARE * whole)
+        notes = [note for note in self.question.notes if not note.startswith(OWN_RUN)]
+        if self.budget < MOST_SECONDS:
+            half = f"the plan was given half of that, {format_seconds(self.budget)}. --budget names another"
+            notes.append(f"{OWN_RUN} takes about {format_seconds(whole)}: {half}")
+        self.learn(notes=notes)
 
     def affords(self, foresee: Callable[..., Foreseen], **words: Any) -> bool:
         """Whether what is left is enough for a question at its quickest."""

@@ -13,20 +13,16 @@ from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.rate.answer import RateAnswer
 
 LEAST_SPREAD = 1.1
-
 """Of the updates to a target, as a factor: evaluations are so far apart."""
 FEWEST_UPDATES = 10
-
 """Of an epoch: with fewer hardly anything is learned in it."""
 SAFETY = 1.1
-
 """Times the updates of the slowest seed, for a plan's length."""
 MISSED = 1.5
 """Times the updates, where a seed never reached the target, or no rate did at that batch: as far as `rate` grows it."""
 BEYOND = 4.0
 """By which factor a critical batch size may be off of which only an edge is known."""
 SMALLER, LARGER = 4, 16
-
 """How far from a batch where the rate was measured another is chosen: as far as the branches of `rate` go."""
 
 

@@ -21,16 +21,16 @@ from legroom.questions.plan.tried import (
 from legroom.questions.speed.answer import SpeedAnswer
 
 WORTH = 0.9
-
 """Of the cost at a batch where the rate was measured: another one must cost less to be worth its doubt."""
 STEADIER, STEADIER_STEPS = 0.5, 1.2
 """Times the rate, tried where runs at the rate that was found lie far apart or miss the target: a rate near the edge of
 divergence gets there with one seed and not with the next. And times the updates that needs, where nothing tells."""
-SHORTER, MOST_CUTS, NUM_SHORTER = 0.8, 3, 5
+NUM_RUNS = 3
+"""Of a choice, to try it out."""
+SHORTER, MOST_CUTS, NUM_SHORTER = 0.8, 3, 8
 """Times the length, tried where every run that was made reached the target only at its end; how often in a row; and
-how many runs must be there: one seed in three that misses is worse than a run that is a fifth longer."""
+how many runs must all be there: a seed that misses is worse than a run that is a fifth longer."""
 GUESSED = 4.0
-
 """Times the job's own batch: a first guess of the critical batch size, before any was measured."""
 Cost = Callable[[Candidate], float]
 
@@ -110,7 +110,7 @@ def _shorter(question: PlanQuestion, one: Candidate) -> list[Candidate]:
     A run cools down at its end, so that it reaches the target no sooner than it was made to, however easily.
     """
     found: list[Candidate] = []
-    while len(found) < MOST_CUTS and (runs := rehearsals_of(question, one)) and are_steady(runs):
+    while len(found) < MOST_CUTS and _is_held(one, runs := rehearsals_of(question, one)):
         length = length_after(runs)
         if min(counted_steps(runs)) <= SHORTER * length:
             break
@@ -135,13 +135,13 @@ def choose(
 ) -> Candidate | None:
     """The way to run that costs least by what is known; None where no rate reached the target, or nothing was timed.
 
-    Where some were tried out it is one of them: what others would take is a promise. untried: one of the others;
-    shorter: of these, one that was tried out at a greater length.
+    Where some were tried out it is one of them: what others would take is a promise. untried: one of the others, as
+    long as was promised, or, shorter, in fewer updates than what was tried out.
     """
     found, cost = ways(question, most), question_cost(question)
     tried = {one: runs for one in found if (runs := rehearsals_of(question, one)) and _can_rest_on(one, runs)}
     if untried:
-        found = [one for one in found if not rehearsals_of(question, one) and (one.length_share < 1 or not shorter)]
+        found = [one for one in found if not rehearsals_of(question, one) and (one.length_share < 1) == shorter]
     elif tried:
         # By the far end of their range: of two that take as long in the middle, the one that always does.
         best = min(tried, key=lambda one: (not are_there(tried[one]), _far_end(question, one, tried[one], cost)))
@@ -151,7 +151,12 @@ def choose(
 
 def _can_rest_on(one: Candidate, runs: Sequence[Rehearsal]) -> bool:
     """Whether these runs may stand for a choice: of a shorter run all must have been there, and enough of them made."""
-    return one.length_share == 1 or (len(runs) >= NUM_SHORTER and are_steady(runs))
+    return one.length_share == 1 or _is_held(one, runs)
+
+
+def _is_held(one: Candidate, runs: Sequence[Rehearsal]) -> bool:
+    """Whether as many runs as it takes were made, and all reached the target in about as many updates."""
+    return len(runs) >= (NUM_RUNS if one.length_share == 1 else NUM_SHORTER) and are_steady(runs)
 
 
 def _far_end(question: PlanQuestion, one: Candidate, runs: Sequence[Rehearsal], cost: Cost) -> float:

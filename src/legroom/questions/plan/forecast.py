@@ -19,7 +19,7 @@ from legroom.questions.plan.candidates import (
 )
 from legroom.questions.plan.choice import choose, question_cost
 from legroom.questions.plan.evidence import middle_run
-from legroom.questions.plan.factors import LEAST_DOUBT, Pace, joined, pace_of
+from legroom.questions.plan.factors import Pace, joined, pace_of
 from legroom.questions.plan.faster import quickened
 from legroom.questions.plan.groups import Group, group_factors, group_of
 from legroom.questions.plan.records import OwnRun, PlanQuestion, Rehearsal
@@ -29,6 +29,7 @@ from legroom.questions.plan.tried import (
     counted_steps,
     length_after,
     own_steps,
+    pace_spread,
     rehearsals_of,
     spread_of,
     surely,
@@ -69,6 +70,8 @@ class Forecast:
     """Updates of the run: the target should be met by then, and as a rule before."""
     is_tried: bool
     """Whether it was tried out on seeds that nothing was sought with."""
+    can_rely: bool
+    """Whether the runs that tried it out, where there were any, reached the target."""
     is_better: bool
     """Whether it surely costs less than the job's own: by the runs of both where it was tried out, else with a pace at
     the far end of its range."""
@@ -105,16 +108,20 @@ def forecast_of(
     steps_spread, baseline = learned.spread(chosen.size), baseline_of(question, rehearsals_of(question, chosen))
     # Its updates are those of the slowest seed already: what may still make it later is the pace.
     length, doubt = math.ceil(chosen.num_steps), joined_spread(LEAST_SPREAD, seconds_spread)
+    if chosen.size not in learned.rates:  # their number is a promise of the critical batch size
+        doubt = joined_spread(doubt, steps_spread)
     runs = rehearsals_of(question, chosen)
     if runs:
         chosen = as_tried(question, chosen, runs)
         length = length_after(runs)
         doubt = surely(counted_steps(runs), own_steps(question), turns_of(runs))
-        pace, seconds_spread = _through(pace, group, chosen, num_workers), LEAST_DOUBT
+        pace, seconds_spread = _through(pace, group, chosen, num_workers), pace_spread(runs)
         steps_spread = spread_of(counted_steps(runs))
     cost, own = question_cost(question), baseline.candidate
     if baseline.source == "forecast":
         doubt = joined_spread(doubt, FORECAST_DOUBT)
+    if baseline.source == "at least" and runs:  # its run was cut short there: to get there it takes more
+        doubt = 1.0
     can_rely = not runs or are_there(runs)
     is_asked = question.batch_size is not None or 1 not in question.numbers
     return Forecast(
@@ -127,16 +134,17 @@ def forecast_of(
         baseline=baseline,
         length=length,
         is_tried=bool(runs),
+        can_rely=can_rely,
         is_better=is_asked
         # Where the job's own settings never get there, or time was left for no run of them, what does so stands alone.
-        or (can_rely and (own is None or (is_worth(chosen, own) and cost(chosen) * doubt < cost(own)))),
+        or (can_rely and (own is None or (_is_worth(question, chosen, own) and cost(chosen) * doubt < cost(own)))),
         is_worth_trying=is_asked or own is None or cost(chosen) / steps_spread < cost(own),
     )
 
 
-def is_worth(chosen: Candidate, own: Candidate) -> bool:
-    """Whether anybody would notice: what a run gains in a blink is no reason to change it."""
-    return abs(own.seconds - chosen.seconds) >= BLINK
+def _is_worth(question: PlanQuestion, chosen: Candidate, own: Candidate) -> bool:
+    """Whether anybody would notice: time that a run gains in a blink is no reason to change it."""
+    return question.goal == "frugal" or abs(own.seconds - chosen.seconds) >= BLINK
 
 
 def _through(pace: Pace, group: Group | None, chosen: Candidate, num_workers: int) -> Pace:
@@ -200,11 +208,14 @@ def _more_like_trials(question: PlanQuestion, run: OwnRun) -> float | None:
     return max(1.0, answer.num_steps / statistics.median(found)) if found else None
 
 
-def _steps_to(value: float, steps: Sequence[float], values: Sequence[float], target: float) -> float | None:
+def _steps_to(value: float, steps: Sequence[float], values: Sequence[float | None], target: float) -> float | None:
     """Updates after which a curve that moves towards the target had the value, by lines over ln updates."""
-    sign = -1.0 if values and values[0] < target else 1.0
+    first = next((seen for seen in values if seen is not None), target)
+    sign = -1.0 if first < target else 1.0
     before: tuple[float, float] | None = None
     for count, seen in zip(steps, values, strict=True):
+        if seen is None:  # a trial whose loss was no number there
+            continue
         if sign * seen <= sign * value:
             if before is None or before[1] == seen:
                 return count

@@ -40,8 +40,8 @@ def found_words(answer: Answer) -> str:
 def _rate_words(answer: RateAnswer) -> str:
     target = f"{answer.target['name']} {answer.target['value']:.4g}"
     if not answer.reached:
-        best = "" if answer.best_value is None else f"; the best was {answer.best_value:.4g}"
-        return f"no rate reached {target} at batches of {answer.batch_size:,}{best}"
+        best = "" if answer.best_value is None else f"; the best of single runs was {answer.best_value:.4g}"
+        return f"no rate reached {target} with most seeds at batches of {answer.batch_size:,}{best}"
     return f"{answer.learning_rate:.3g} reaches {target} in {answer.num_steps:,} updates of {answer.batch_size:,}"
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from legroom.questions.base import START_SECONDS
 from legroom.questions.plan.candidates import Candidate
-from legroom.questions.plan.choice import NUM_SHORTER, num_cuts
+from legroom.questions.plan.choice import NUM_RUNS, NUM_SHORTER, num_cuts
 from legroom.questions.plan.device_words import wire_items
 from legroom.questions.plan.evidence import evaluation_seconds, step_seconds
 from legroom.questions.plan.faster import changes_at
@@ -21,13 +21,13 @@ from legroom.requests import JobDescription
 from legroom.session import Session
 from legroom.training.records import Several, Train, Trained
 
-NUM_RUNS, MOST_RUNS, CHEAP_SECONDS = 3, 8, 3.0
-"""How many runs; up to the most, while all together took no longer than so many seconds."""
+MOST_RUNS, CHEAP_SECONDS = 8, 3.0
+"""Of one choice: more than are needed only while all together took no longer than so many seconds."""
 FIRST_SEED = 100
 """Between those that a search uses and those that a proof does."""
-TURNS_APART = 10
-"""Between the seeds of the job's own turns beside one choice and the next: equal ones would be recalled, and be of
-another minute."""
+SEEDS_APART = 10
+"""Between the seeds of one choice and the next, of the job's own turns as of shorter runs: equal turns would be
+recalled, and be of another minute."""
 LEAST_THERE = 2
 """Runs at the target, without which more are made."""
 TURN_SECONDS, TURN_SHARE, LEAST_TURN = 2.0, 0.1, 5
@@ -44,16 +44,16 @@ def rehearse(
     begun, trained, turn_seconds = session.clock(), 0.0, min(TURN_SECONDS, TURN_SHARE * limit)
     runs: list[Rehearsal] = []
     description, length = session.records.description(), found.length
-    if limit < found.chosen.seconds + turn_seconds + 2 * START_SECONDS:
+    if limit < _least_seconds(found, turn_seconds):
         return []
-    first_seed = seed + FIRST_SEED + TURNS_APART * num_cuts(found.chosen)
     for place in range(MOST_RUNS):
         spent = session.clock() - begun
         is_late = spent + spent / max(1, place) > limit
         if is_late or not (_is_needed(found, runs) or trained * (1 + 1 / place) <= CHEAP_SECONDS):
             break
-        fresh = first_seed + place
+        fresh = seed + FIRST_SEED + place
         turn = _own_turn(session, question, found, device, fresh, turn_seconds) if place < NUM_RUNS else None
+        fresh += SEEDS_APART * num_cuts(found.chosen)
         request = _request(question, found, description, device, fresh, length)
         result = session.ask(request)
         run = read_rehearsal(request, result, found.chosen, turn)
@@ -64,6 +64,12 @@ def rehearse(
         if _is_hopeless(found, run, result.seconds):
             break
     return runs
+
+
+def _least_seconds(found: Forecast, turn_seconds: float) -> float:
+    """What trying it out takes at least; shorter runs tell nothing until all of them are made."""
+    num = 1 if found.chosen.length_share == 1 else NUM_SHORTER
+    return num * found.chosen.seconds + turn_seconds + 2 * START_SECONDS
 
 
 def _is_needed(found: Forecast, runs: list[Rehearsal]) -> bool:
@@ -112,7 +118,7 @@ def _own_turn(
         return None
     num_steps = max(LEAST_TURN, round(min(seconds, own.seconds) / own.step_seconds))
     num_tried = len({choice_of(run) for run in question.rehearsals})
-    settings = {**question.baseline, "seed": seed + TURNS_APART * num_tried}
+    settings = {**question.baseline, "seed": seed + SEEDS_APART * num_tried}
     return session.ask(Train(device=device, settings=settings, num_steps=num_steps, evaluate_steps=num_steps))
 
 

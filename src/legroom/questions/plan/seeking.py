@@ -11,7 +11,7 @@ from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.choice import choose, first_batch
 from legroom.questions.plan.evidence import Target, current_entries, is_own, own_runs, paces
 from legroom.questions.plan.factors import pace_of
-from legroom.questions.plan.found import own_words
+from legroom.questions.plan.found import found_words, own_words
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.rate.ask import rate
@@ -145,7 +145,8 @@ def _kept_for_later(search: Search) -> float:
 def whole_run_seconds(question: PlanQuestion) -> float:
     """Of a whole run by the job's own settings, evaluations left out."""
     pace, own = pace_of(question), int(question.baseline["batch_size"])
-    return (question.own_steps or 0) * (pace.step(own, 0) if pace else 0.0)
+    passes, workers = int(question.baseline["accumulation_steps"]), int(question.baseline["num_workers"])
+    return (question.own_steps or 0) * (pace.step(own, workers, passes) if pace else 0.0)
 
 
 def _first(search: Search, most: int | None) -> int:
@@ -177,11 +178,8 @@ def _ask_rate(search: Search, name: str, size: int, target: str, budget: float) 
             "Raise --budget, or name a --target"
         )
     elif not found.reached:
-        words = f"{found.target['name']} {found.target['value']:.4g}"
-        search.miss(
-            f"No rate reached {words} at batches of {size:,} in {budget:.0f} s; the best was {found.best_value:.4g}. "
-            "Raise --budget, or name a --target that the job can reach"
-        )
+        words = found_words(found)
+        search.miss(f"N{words[1:]}. Raise --budget, or name a --target that the job can reach")
     return True
 
 

@@ -78,8 +78,12 @@ def counted_steps(runs: Sequence[Rehearsal]) -> list[float]:
 
 
 def own_steps(question: PlanQuestion) -> list[float]:
-    """Updates to the target by the job's own settings; of a run that missed it, more than it made."""
-    return [run.num_steps * MISSED if run.steps_to_target is None else run.steps_to_target for run in question.runs]
+    """Updates to the target by the job's own settings; of a run that missed it, more than it made.
+
+    A run that was cut short says nothing of the target, where others do.
+    """
+    told = [run for run in question.runs if run.ended or run.steps_to_target is not None] or question.runs
+    return [run.num_steps * MISSED if run.steps_to_target is None else run.steps_to_target for run in told]
 
 
 def spread_of(steps: Sequence[float]) -> float:
@@ -89,6 +93,12 @@ def spread_of(steps: Sequence[float]) -> float:
     (1.22, 1.55, 1.37)
     """
     return math.exp(DEVIATIONS * math.sqrt(_variance(steps) * (1 + 1 / len(steps))))
+
+
+def pace_spread(runs: Sequence[Rehearsal]) -> float:
+    """By which factor the seconds of an update of a fresh run may be off, by how far those of these runs lie apart."""
+    squares = _variance([run.step_seconds for run in runs], USUAL_PACE) * (1 + 1 / len(runs))
+    return math.exp(DEVIATIONS * math.sqrt(squares))
 
 
 def surely(plan: Sequence[float], own: Sequence[float], paces: Sequence[float]) -> float:

@@ -25,7 +25,7 @@ TRIED_SHARE, TRIED_OWN_SHARE, LEFT_SHARE, MOST_TRIED = 0.2, 0.1, 0.6, 3
 the budget; and how many choices."""
 SHORTER_GAIN = 0.05
 """Of the seconds of the job's own run, that a shorter run must save to be tried out."""
-NUM_TURNS, FIRST_TURN_SEED, FIRST_OWN_SEED = 3, 150, 200
+NUM_TURNS, FIRST_TURN_SEED, FIRST_OWN_SEED = 3, 300, 200
 """Of the job's own updates without changes and with them; the first seed of these, and that of more runs by the job's
 own settings, which no other runs have."""
 
@@ -53,7 +53,7 @@ def _is_settled(question: PlanQuestion) -> bool:
 
 
 def _may_be_shorter(question: PlanQuestion) -> bool:
-    """Whether a shorter run of what was tried out would save enough to be worth five runs of it."""
+    """Whether a shorter run of what was tried out would save enough to be worth trying it out."""
     tried = forecast_of(question)
     if tried is None or not _is_settled(question):
         return False
@@ -76,19 +76,24 @@ def _rehearse(search: Search, session: Session, found: Forecast) -> bool:
     try:
         runs = rehearse(session, question, found, search.about.device, search.run.seed, limit)
     except (JobError, UsageError) as error:
-        if _has_faster(search):
-            search.miss(f"What made steps faster was left out: a run with it failed. {error}")
-            search.learn(variants=None, environment=None)
-        elif found.chosen.num_devices > 1:
-            search.miss(f"The plan is for one device: a run on several failed. {error}")
-            search.learn(numbers=(1,))
-        else:
-            raise
-        return False
+        _leave_out(search, found, error)
+        return True
     if not runs and limit < wanted:
         search.miss(f"The plan was not tried out on fresh seeds: the budget left {search.told()}. Raise --budget")
     search.learn(rehearsals=[*question.rehearsals, *runs])
     return bool(runs)
+
+
+def _leave_out(search: Search, found: Forecast, error: JobError | UsageError) -> None:
+    """Go on without what a failed run had that the job's own run has not; raised where there was nothing."""
+    if _has_faster(search):
+        search.miss(f"What made steps faster was left out: a run with it failed. {error}")
+        search.learn(variants=None, environment=None)
+    elif found.chosen.num_devices > 1:
+        search.miss(f"The plan is for one device: a run on several failed. {error}")
+        search.learn(numbers=(1,))
+    else:
+        raise error
 
 
 def _has_faster(search: Search) -> bool:
@@ -156,7 +161,9 @@ def _turn(search: Search, session: Session, changes: Changes, place: int, second
             )
         )
 
-    without, with_changes = run({}, {}), run(changes.settings, changes.variables)
+    arms: list[tuple[Mapping[str, Any], Mapping[str, str]]] = [({}, {}), (changes.settings, changes.variables)]
+    order = 1 if place % 2 == 0 else -1  # a machine that slows down slows both
+    without, with_changes = [run(*arm) for arm in arms[::order]][::order]
     if without is None or with_changes is None:
         return None
     return OwnTurn(

@@ -68,6 +68,13 @@ def test_a_plan_for_another_model_size_is_checked_at_that_size(tmp_path):
     assert (tmp_path / "width=16" / "logbook.jsonl").is_file(), "another job's logbook was written to"
 
 
+def test_more_workers_than_this_machine_may_have_are_refused(tmp_path):
+    path, engine = planned(tmp_path, more="[num_workers]\nvalue = 4096\n"), machine()
+    with pytest.raises(UsageError, match="num_workers is 4096; it must be a whole number from 0 to 64"):
+        check(path, engine)
+    assert [request.kind for request in engine.asked] == ["describe"]
+
+
 def test_a_batch_that_fits_no_longer_ends_with_exit_code_1(tmp_path):
     answer = check(planned(tmp_path), machine(bytes_per_sample=1e9))
     assert (answer.holds, answer.fits, answer.exit_code) == (False, False, 1)

@@ -297,6 +297,12 @@ def test_wrong_use_is_refused_before_anything_runs(tmp_path, words, message):
     assert engine.asked == []
 
 
+def test_more_workers_than_this_machine_may_have_are_refused(tmp_path):
+    write(tmp_path, more="[num_workers]\nvalue = 4096\n")
+    with pytest.raises(UsageError, match="num_workers is 4096; it must be a whole number from 0 to 64"):
+        ask(tmp_path)
+
+
 def test_a_plan_without_a_target_needs_one(tmp_path):
     path = write(tmp_path)
     path.write_text(path.read_text().replace('target = "loss=0.1"\n', ""))

@@ -24,8 +24,9 @@ from typer.testing import CliRunner
 from legroom import api
 from legroom.cli.app import app
 from legroom.errors import UsageError
+from legroom.job import Settings
 from legroom.questions.train.view import print_train
-from legroom.testing import FakeMachine, FakeRuns
+from legroom.testing import FakeMachine, FakeMemory, FakeRuns, plant_host
 
 JOBS = Path(__file__).parents[2] / "jobs"
 JOB = f"{JOBS / 'bad' / 'trouble.py'}:job"
@@ -140,6 +141,15 @@ def test_a_run_whose_terminal_is_gone_saves(tmp_path):
     assert (code, answer["stopped_because"]) == (130, "interrupted")
     saved = torch.load(tmp_path / "hung-up" / "checkpoint.pt", weights_only=True)
     assert saved["progress"]["step"] == answer["num_steps"] >= 23
+
+
+@pytest.mark.parametrize("ask", [api.train, api.memory])
+def test_more_workers_than_this_machine_may_have_are_refused_though_the_job_names_them(tmp_path, ask):
+    engine = FakeMachine(memory=FakeMemory(baseline=Settings(num_workers=4096)))
+    run = api.Run(out=tmp_path / "o", engine=engine, host=plant_host())
+    with pytest.raises(UsageError, match="num_workers is 4096; it must be a whole number from 0 to 64"):
+        ask("digits", device="cpu", run=run)
+    assert [request.kind for request in engine.asked] == ["describe"]
 
 
 def own_terminal():

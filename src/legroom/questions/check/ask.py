@@ -16,6 +16,7 @@ from legroom.questions.check.known import differences, expected_step, folder_of,
 from legroom.questions.check.records import CheckQuestion
 from legroom.questions.memory.ask import memory_question, open_memory_session
 from legroom.session import Run, Session, keep
+from legroom.setting_rules import check_workers
 
 
 def check(
@@ -44,6 +45,7 @@ def check(
     with open_memory_session("check", address, replace(run, out=out and out / size), target) as session:
         own = Settings(**session.describe(run.seed).baseline)
         settings = replace(own, **settings_of(planned))
+        check_workers(settings.num_workers, run.host.limits.num_cores)
         about = memory_question(session, target, settings.precision, run.seed)
         about = replace(
             about, num_workers=settings.num_workers, allocator=planned.value("allocator") or about.allocator

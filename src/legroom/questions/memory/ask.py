@@ -26,6 +26,7 @@ from legroom.questions.memory.records import MemoryQuestion, StepPeaks, TraceMem
 from legroom.questions.memory.search import search
 from legroom.requests import Describe, ReadCard
 from legroom.session import Run, Session, earlier_entries, keep, open_session
+from legroom.setting_rules import check_workers
 from legroom.units import format_bytes
 
 RULES = ("legroom", "thesis")
@@ -85,6 +86,8 @@ def open_memory_session(command: str, address: JobAddress, run: Run, target: Tar
 def memory_question(session: Session, target: Target, precision: str | None, seed: int, **more: Any) -> MemoryQuestion:
     """The question as the user's words, the job and the card make it."""
     description = session.describe(seed)
+    if target.device == "cpu":  # loader processes run beside its proofs
+        check_workers(description.baseline["num_workers"], session.host.limits.num_cores)
     question = MemoryQuestion(
         device=target.device,
         budget_bytes=target.budget_bytes,

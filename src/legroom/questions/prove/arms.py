@@ -12,6 +12,7 @@ from legroom.plan_file import Plan
 from legroom.plan_use import settings_of, variables_of
 from legroom.questions.prove.records import Goal, Metric
 from legroom.requests import JobDescription
+from legroom.setting_rules import check_workers
 from legroom.training.records import Evaluated, Train, Trained
 from legroom.training.several import fits_here, several_devices
 from legroom.training.stopping import reaches
@@ -51,6 +52,7 @@ class Arms:
 
     def _arm(self, given: dict[str, Any]) -> Train:
         settings = asdict(Settings(**{**self.description.baseline, **given}))
+        check_workers(settings["num_workers"], self.host.limits.num_cores)
         words = {"nodes": 1, "rendezvous": "", "restarts": 0, "sync_batch_norm": False, "shard": False}
         words["find_unused_parameters"] = False
         several = several_devices(self.host, self.device, settings, self.timeout, **words)

@@ -154,6 +154,7 @@ def _settings(
     chosen = asdict(Settings(**{**description.baseline, "num_devices": 1, "seed": run.seed, **of_plan, **named}))
     notes = settle_update(chosen, description.baseline, of_plan, named, update)
     check_schedule(chosen["schedule"])
+    check_workers(chosen["num_workers"], run.host.limits.num_cores)  # the job's own, where nobody named others
     return chosen, notes
 
 

@@ -1,6 +1,6 @@
 """Environment variables of the processes that answer: the user's own, but for those an allocator setting is made of."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
 from legroom.errors import UsageError
@@ -32,8 +32,17 @@ def check_allocator(name: Any, where: str) -> None:
         raise UsageError(f"{where} is {name!r}; it must be {' or '.join(get_args(Allocator))}")
 
 
-TUNED = {*REUSE_MALLOC, *PASSIVE_THREADS, "OMP_NUM_THREADS"}
-"""Variables a plan may set; a file from elsewhere must not reach others, such as LD_PRELOAD."""
+def _is_whole(value: str, least: int) -> bool:
+    return value.isascii() and value.isdecimal() and int(value) >= least
+
+
+Fits = Callable[[str], bool]
+TUNED: Mapping[str, tuple[Fits, str]] = {
+    **dict.fromkeys(REUSE_MALLOC, (lambda value: _is_whole(value, 0), "a whole number")),
+    **dict.fromkeys(PASSIVE_THREADS, (lambda value: value.lower() in ("active", "passive"), "active or passive")),
+    "OMP_NUM_THREADS": (lambda value: _is_whole(value, 1), "a whole number of at least 1"),
+}
+"""Variables a plan may set, and what each must be; a file from elsewhere must not reach others, such as LD_PRELOAD."""
 
 
 def environment_text(environment: Environment) -> str:
@@ -56,6 +65,10 @@ def read_environment(text: Any, where: str) -> dict[str, str]:
         raise UsageError(
             f"{where} is {text!r}; it must be words such as OMP_NUM_THREADS=1, of {', '.join(sorted(TUNED))}"
         )
+    for name, _, value in pairs:
+        fits, wanted = TUNED[name]
+        if not fits(value):
+            raise UsageError(f"{where} sets {name} to {value!r}; it must be {wanted}")
     return {name: value for name, _, value in pairs}
 
 

@@ -94,6 +94,19 @@ def test_a_value_changed_by_hand_counts(tmp_path):
             ("[batch_size]", "[environment]\nvalue = 2\n\n[batch_size]"),
             "environment is 2; it must be words such as OMP_",
         ),
+        *(
+            (
+                ("[batch_size]", f'[environment]\nvalue = "{words}"\n\n[batch_size]'),
+                f"sets {words.split('=')[0]} to .* {must}",
+            )
+            for words, must in (
+                ("OMP_NUM_THREADS=abc", "whole number of at least 1"),
+                ("OMP_NUM_THREADS=0", "whole number of at least 1"),
+                ("OMP_WAIT_POLICY=lazy", "active or passive"),
+                ("MALLOC_MMAP_MAX_=-1", "a whole number"),
+                ("MALLOC_TRIM_THRESHOLD_=1e9", "a whole number"),
+            )
+        ),
         (("range = [1, 99]", "range = 1"), "it must be a list of two numbers"),
         (
             ("range = [1, 99]", 'range = ["a", 3]'),

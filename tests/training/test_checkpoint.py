@@ -1,6 +1,9 @@
 """Checkpoints: what an earlier run left behind never becomes part of a later one."""
 
+import contextlib
+import errno
 import json
+import zipfile
 from dataclasses import asdict
 
 import pytest
@@ -10,6 +13,7 @@ from torch.utils.data import TensorDataset
 
 from legroom.errors import UsageError
 from legroom.job import Job, Settings
+from legroom.training.checkpoint import load
 from legroom.training.loop import Run
 from legroom.training.records import Train
 
@@ -105,6 +109,30 @@ def test_a_checkpoint_cut_short_is_told_in_words_of_ours(tmp_path, share):
     with pytest.raises(UsageError, match="cut short or damaged") as caught:
         make_run(tmp_path, resume=True).go()
     assert "weights_only" not in str(caught.value)
+
+
+@pytest.mark.parametrize("header", [b"PK\3\4", b"PK\1\2"], ids=["of a part", "of the directory"])
+def test_a_bit_flipped_in_a_header_is_told_in_words_of_ours(tmp_path, header):
+    make_run(tmp_path).go()
+    path = tmp_path / "checkpoint.pt"
+    whole = path.read_bytes()
+    for place in range(4, 26):  # version, flags, how it is packed, times, checksum, sizes
+        for bit in range(8):
+            content = bytearray(whole)
+            content[whole.index(header) + place] ^= 1 << bit
+            path.write_bytes(content)
+            with contextlib.suppress(UsageError):  # times and the like mean nothing to a reader
+                load(path, {})
+
+
+def test_a_checkpoint_that_may_not_be_read_is_told_so(tmp_path, monkeypatch):
+    def refuse(*words, **more):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    make_run(tmp_path).go()
+    monkeypatch.setattr(zipfile, "ZipFile", refuse)
+    with pytest.raises(UsageError, match="cannot be read as a checkpoint: Permission denied"):
+        load(tmp_path / "checkpoint.pt", {})
 
 
 def test_checksums_are_written_where_the_job_turned_torchs_off(tmp_path):

@@ -148,8 +148,9 @@ def _refuse_damaged(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as parts:
             damaged = parts.testzip()
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError):
-        raise UsageError(f"{path} cannot be read as a checkpoint: it is cut short or damaged. {WAY_OUT}") from None
+    except Exception as error:  # a flipped bit may call a part encrypted, or packed in any way that there is
+        why = getattr(error, "strerror", None) or "it is cut short or damaged"
+        raise UsageError(f"{path} cannot be read as a checkpoint: {why}. {WAY_OUT}") from None
     if damaged is not None:
         raise UsageError(f"{path} is damaged: its part {damaged} is not what was written. {WAY_OUT}")
 

@@ -144,6 +144,13 @@ def test_a_later_answer_replaces_one_in_the_same_circumstances(folder, memory_an
     assert [row[3] for row in memory.section.tables[0].rows] == [55, 77]
 
 
+def test_answers_for_other_lists_of_sizes_are_kept_apart_under_names_that_a_disk_takes(tmp_path, speed_answer):
+    lists = [[8, 32, 128], [8, 64, 128], list(range(1000, 1100)), [*range(1000, 1099), 1099]]
+    for sizes in [*lists, [1000, *range(1002, 1101)]]:
+        save_answer(tmp_path, replace(speed_answer, batch_sizes=sizes))
+    assert len(read_answers(tmp_path)[0]) == 4
+
+
 def test_a_file_that_holds_no_answer_is_named_on_the_page(folder):
     (folder / "answers" / "memory-torn.json").write_text('{"question": "memory", "answered_at": ')
     (folder / "answers" / "memory-old.json").write_text('{"question": "memory", "answered_at": "", "max_batch": 3}')

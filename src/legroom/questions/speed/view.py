@@ -1,5 +1,6 @@
 """Where a larger batch stops paying: throughput, time of an epoch and utilisation against the batch."""
 
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,9 @@ from legroom.reports.figures import Axis, Column, Figure, Mark, Section, Series,
 from legroom.reports.numbers import epoch_label, epoch_seconds
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
+
+LONGEST = 60
+"""Letters of the sizes that a person named, in the name of a file."""
 
 
 def section(answer: SpeedAnswer, others: Sequence[SpeedAnswer] = ()) -> Section:
@@ -31,8 +35,16 @@ def circumstances(answer: SpeedAnswer) -> tuple[object, ...]:
     rule = [] if answer.rule == "throughput" else [answer.rule]
     share = [] if answer.share == 0.9 else [f"{answer.share:g}"]
     sizes, quick = answer.batch_sizes, ["quick"] if answer.quick else []
-    named = [f"{len(sizes)} sizes {min(sizes)} to {max(sizes)}"] if sizes else []
+    named = [_named(sizes)] if sizes else []
     return answer.device, answer.precision, answer.machine, *rule, *share, *named, *quick
+
+
+def _named(sizes: Sequence[int]) -> str:
+    """The sizes; of many how many they are and a checksum, as the answer's file is named after them."""
+    listed = "sizes " + ", ".join(map(str, sorted(set(sizes))))
+    if len(listed) <= LONGEST:
+        return listed
+    return f"{len(set(sizes))} sizes {min(sizes)} to {max(sizes)}, {zlib.crc32(listed.encode()):08x}"
 
 
 def _summary(answer: SpeedAnswer) -> str:

@@ -1,10 +1,12 @@
 """The logbook: nothing finished is lost, nothing half-written is read, nobody else's records are taken."""
 
 import dataclasses
+import errno
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +72,17 @@ def test_questions_asked_together_use_each_others_records_and_nobody_elses(tmp_p
     write_one(tmp_path, together)
     assert recall(tmp_path, together, resume=False)[0] == RESULT
     assert recall(tmp_path, dataclasses.replace(HEAD, together="b"), resume=False) == (None, [])
+
+
+def test_a_logbook_that_may_not_be_read_is_told_so(tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    write_one(tmp_path)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    for read in (lambda: recall(tmp_path), lambda: read_records(tmp_path, "memory")):
+        with pytest.raises(UsageError, match=r"Cannot read .*logbook.jsonl: Permission denied. Make it readable"):
+            read()
 
 
 @pytest.mark.parametrize("num_cut", range(1, 60, 7))

@@ -54,6 +54,16 @@ def writing(path: Path) -> Iterator[None]:
         raise CannotWrite(f"Cannot write {path}: {why}. Make room there, or name another folder with --out") from error
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Tell what the system refuses to read as a sentence about that path."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or error
+        raise UsageError(f"Cannot read {path}: {why}. Make it readable, or name another folder with --out") from None
+
+
 def _refusal(error: BaseException | None) -> OSError | None:
     """The system's own error, which torch hides behind one of its writer's."""
     while error is not None and not isinstance(error, OSError):

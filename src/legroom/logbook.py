@@ -5,13 +5,13 @@ import functools
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from legroom.errors import UsageError
-from legroom.files import Claim, write_atomically, writing
+from legroom.files import Claim, reading, write_atomically, writing
 from legroom.requests import JobDescription, Request, record_from, to_json
 
 if TYPE_CHECKING:
@@ -196,16 +196,15 @@ def _head_reader() -> "TypeAdapter[RunStarted]":
     return TypeAdapter(RunStarted)
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    if path.is_file():
-        yield from path.read_bytes().splitlines()
+def _lines(path: Path) -> Sequence[bytes]:
+    with reading(path):
+        return path.read_bytes().splitlines() if path.is_file() else []
 
 
 def _cut_torn_tail(path: Path) -> None:
     """Drop a half-written last line, or the next record would be glued to it and lost."""
-    if not path.is_file():
-        return
-    content = path.read_bytes()
+    with reading(path):
+        content = path.read_bytes() if path.is_file() else b""
     if content and not content.endswith(b"\n"):
         os.truncate(path, content.rfind(b"\n") + 1)
 

@@ -58,6 +58,8 @@ class Train(Request["Trained"]):
     """What the run is of: a checkpoint that differs in it is refused."""
     notes: Sequence[str] = field(default_factory=list)
     """What the answer has to say of how its settings came about."""
+    again: bool = False
+    """Whether it repeats a run that something else on the machine disturbed."""
 
     @property
     def alone(self) -> bool:

@@ -220,6 +220,38 @@ def test_seconds_that_stay_unequal_leave_open_what_equal_time_gives(tmp_path):
     assert any(told in note for note in found.notes)
 
 
+def busy_with(seed, arm_size, *, again):
+    """Seconds of an update on a machine that is ten times as slow in one run, and in its repetition where `again`."""
+
+    def seconds(request):
+        is_one = (request.settings["seed"], request.settings["batch_size"]) == (FIRST_SEED + seed, arm_size)
+        is_longer = arm_size == 256 and request.target is None
+        return 0.1 if is_one and not is_longer and (again or not request.again) else 0.01
+
+    return seconds
+
+
+@pytest.mark.parametrize("arm_size", [32, 256])
+def test_a_run_that_something_else_slowed_down_is_made_again(tmp_path, arm_size):
+    write(tmp_path)
+    quiet = ask(tmp_path)
+    (tmp_path / "busy").mkdir()
+    write(tmp_path / "busy")
+    engine = machine(step_seconds=busy_with(0, arm_size, again=False))
+    found = ask(tmp_path / "busy", engine)
+    again = [request for request in engine.asked if isinstance(request, Train) and request.again]
+    assert [(request.settings["seed"], request.settings["batch_size"]) for request in again] == [(FIRST_SEED, arm_size)]
+    assert (found.points, found.speedup, found.verdict) == (quiet.points, quiet.speedup, quiet.verdict)
+    assert advise_again(tmp_path / "busy" / "out", "prove") == found
+
+
+def test_a_run_that_was_slow_twice_is_told(tmp_path):
+    write(tmp_path)
+    found = ask(tmp_path, machine(step_seconds=busy_with(1, 32, again=True)))
+    told = "with seed 1001 the rival trained at 320 samples/s even when it was run again"
+    assert any(told in note for note in found.notes)
+
+
 @pytest.mark.parametrize("after", range(1, 9))
 def test_a_proof_that_was_broken_off_repeats_no_run(tmp_path, after):
     write(tmp_path)

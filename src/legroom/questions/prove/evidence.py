@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from legroom.logbook import Entry
-from legroom.questions.prove.records import ArmName, ProveQuestion, are_equal
+from legroom.questions.prove.records import DISTURBED, ArmName, ProveQuestion, are_equal
 from legroom.training.records import Evaluated, Train, Trained
 from legroom.training.stopping import reaches
 
@@ -93,8 +93,20 @@ def gather(entries: Iterable[Entry], question: ProveQuestion) -> list[Pair]:
     return pairs
 
 
+def disturbed(pairs: Sequence[Pair]) -> list[Outcome]:
+    """Runs whose updates took much longer than those of another run of the same arm."""
+    found: list[Outcome] = []
+    for runs in ([pair.rival for pair in pairs], [pair.plan for pair in pairs]):
+        most = max((run.trained.samples_per_second for run in runs), default=0.0)
+        found += [run for run in runs if DISTURBED * run.trained.samples_per_second < most]
+    return found
+
+
 def _outcome(runs: Sequence[tuple[Train, Any]], arm: ArmName, seed: int, question: ProveQuestion) -> Outcome | None:
-    return _found(runs, question.run(arm, seed), arm, seed, question)
+    """The run; of two, since one was disturbed, the one with the faster updates."""
+    asked = (question.run(arm, seed), question.again(arm, seed))
+    found = [run for request in asked if (run := _found(runs, request, arm, seed, question))]
+    return max(found, key=lambda run: run.trained.samples_per_second, default=None)
 
 
 def _found(

@@ -13,6 +13,8 @@ ArmName = Literal["plan", "rival", "plan_long"]
 """plan_long: the plan's run stretched to the seconds of its rival's own run."""
 FIRST_SEED = 1000
 """Far from those that a search used: a plan must hold for seeds it has not seen."""
+DISTURBED = 1.5
+"""Factor between the paces of equal updates from which on something else must have used the machine."""
 EQUAL_TIME = 1.1
 """Factor within which the longer run of a plan took the seconds of its rival."""
 
@@ -49,6 +51,10 @@ class ProveQuestion:
         mine = self.rival if arm == "rival" else self.plan
         target = None if arm == "plan_long" or (arm == "rival" and self.equal_time) else (self.metric, self.target)
         return replace(mine, settings={**mine.settings, "seed": seed}, target=target)
+
+    def again(self, arm: ArmName, seed: int) -> Train:
+        """The request for that run once more."""
+        return replace(self.run(arm, seed), again=True)
 
     def long_run(self, seed: int, plan: Trained, rival: Trained) -> Train | None:
         """The plan's run stretched to its rival's seconds, by the pace of its first; None where it is no longer."""

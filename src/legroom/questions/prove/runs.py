@@ -1,6 +1,7 @@
-"""Trains plan and rival in turn, seed after seed; what has run before is not run again."""
+"""Trains plan and rival in turn, seed after seed; what has run before is not run again, but for what was disturbed."""
 
 from legroom.errors import JobError
+from legroom.questions.prove.evidence import Pair, disturbed, gather
 from legroom.questions.prove.records import ArmName, ProveQuestion
 from legroom.session import Session
 from legroom.training.records import Train, Trained
@@ -12,16 +13,27 @@ def run_all(session: Session, question: ProveQuestion) -> None:
     """Every run of the proof."""
     pace = Pace(session, question)
     for seed, order in question.order():
-        found = {arm: pace.run(question.run(arm, seed), arm, seed) for arm in order}
-        longer = question.long_run(seed, found["plan"], found["rival"])
-        if longer is not None:
-            long = pace.run(longer, "plan_long", seed)
-            again = question.long_again(longer, long, found["rival"])
-            if again is not None:
-                pace.add("plan_long")
-                pace.run(again, "plan_long", seed)
-        elif question.equal_time:
+        for arm in order:
+            pace.run(question.run(arm, seed), arm, seed)
+    for run in disturbed(gather(session.records.entries, question)):
+        pace.add(run.arm)
+        pace.run(question.again(run.arm, run.seed), run.arm, run.seed)
+    for pair in gather(session.records.entries, question):
+        _run_long(pace, question, pair)
+
+
+def _run_long(pace: "Pace", question: ProveQuestion, pair: Pair) -> None:
+    """The plan's run for the seconds of its rival's, once more where it took others."""
+    longer = question.long_run(pair.seed, pair.plan.trained, pair.rival.trained)
+    if longer is None:
+        if question.equal_time:
             pace.skip("plan_long")
+        return
+    long = pace.run(longer, "plan_long", pair.seed)
+    again = question.long_again(longer, long, pair.rival.trained)
+    if again is not None:
+        pace.add("plan_long")
+        pace.run(again, "plan_long", pair.seed)
 
 
 class Pace:

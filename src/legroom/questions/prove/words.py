@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from legroom.questions.prove.answer import ProveAnswer
-from legroom.questions.prove.evidence import Outcome, Pair
+from legroom.questions.prove.evidence import Outcome, Pair, disturbed
 from legroom.units import format_seconds
 
 COARSE = 0.1
@@ -13,7 +13,14 @@ COARSE = 0.1
 
 def notes_of(answer: ProveAnswer, pairs: Sequence[Pair], others: Sequence[str]) -> ProveAnswer:
     """The answer with its notes."""
-    notes = [*_missed(answer, pairs), *_coarse(pairs), *_cadence(answer), *_later(answer), *_unequal(answer, pairs)]
+    notes = [
+        *_missed(answer, pairs),
+        *_disturbed(pairs),
+        *_coarse(pairs),
+        *_cadence(answer),
+        *_later(answer),
+        *_unequal(answer, pairs),
+    ]
     notes += _forecast(answer)
     missing = [] if len(pairs) > 1 else ["the spread over seeds: one seed has run; --seeds 3 tells it"]
     if answer.plan_cost_seconds is None:
@@ -67,6 +74,16 @@ def _how(missed: Sequence[Outcome], answer: ProveAnswer) -> str:
     values = [run.last_value for run in missed if run.last_value is not None]
     came = ", ".join(f"{answer.target['name']} {value:.4g}" for value in values) or "no value"
     return f"{came} at the end; its seconds count, and how much longer it would have taken nobody knows"
+
+
+def _disturbed(pairs: Sequence[Pair]) -> Iterable[str]:
+    """Which runs were slower than others of their arm although they had been made twice."""
+    for run in disturbed(pairs):
+        pace = f"{run.trained.samples_per_second:,.0f} samples/s"
+        yield (
+            f"Something else used the machine: with seed {run.seed} the {run.arm} trained at {pace} even when it was run "
+            "again, much less than with another seed, so its seconds are too long"
+        )
 
 
 def _coarse(pairs: Sequence[Pair]) -> Iterable[str]:

@@ -81,8 +81,8 @@ def _disturbed(pairs: Sequence[Pair]) -> Iterable[str]:
     for run in disturbed(pairs):
         pace = f"{run.trained.samples_per_second:,.0f} samples/s"
         yield (
-            f"Something else used the machine: with seed {run.seed} the {run.arm} trained at {pace} even when it was run "
-            "again, much less than with another seed, so its seconds are too long"
+            f"Something else used the machine: with seed {run.seed} the {run.arm} trained at {pace} even when it was "
+            "run again, much less than with another seed, so its seconds are too long"
         )
 
 

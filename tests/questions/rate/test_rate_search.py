@@ -12,7 +12,7 @@ from legroom import api
 from legroom.errors import NothingMeasured, UsageError
 from legroom.job import Settings
 from legroom.questions.rate.fake import FakeLearner, FakeLearning, LawlessLearner
-from legroom.questions.rate.records import BranchBatch, GrowTrunk, RunTrial
+from legroom.questions.rate.records import BranchBatch, GrowTrunk, RampRate, RunTrial
 from legroom.reports.saved_answers import read_answers
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, plant_host
@@ -209,7 +209,7 @@ def test_seconds_of_an_update_leave_evaluations_out(tmp_path):
 
 
 def test_a_critical_batch_that_branches_leave_open_is_not_told(tmp_path):
-    answer, _ = ask(replace(LEARNER, noise=3.0), 64, 0.02, tmp_path)
+    answer, _ = ask(replace(LEARNER, noise=4.0), 64, 0.02, tmp_path)
     assert answer.critical_batch_size is None
     assert "the critical batch size: " in answer.not_measured[0]
 
@@ -428,3 +428,22 @@ def test_a_perplexity_at_chance_is_refused_however_far_the_loss_fell(tmp_path):
     words = {"score": lambda loss: 1 + loss, "planted": {"chance": 1.05, "goal": "min"}}
     with pytest.raises(NothingMeasured, match=r"did not leave chance: a model that learned nothing has 1\.05, and"):
         ask(LEARNER, 64, 0.1, tmp_path, target="score=1.12", **words)
+
+
+def ramps_of(machine):
+    return [request for request in machine.asked if isinstance(request, RampRate)]
+
+
+def test_one_ramp_from_a_hundredth_of_the_jobs_own_rate_brackets_the_search(tmp_path):
+    _, machine = ask(LEARNER, 64, 0.02, tmp_path)
+    (ramp,) = ramps_of(machine)
+    whole = RampRate(device="cpu", settings={})
+    assert ramp.least_rate == pytest.approx(0.0002)
+    per_decade = (ramp.num_steps - 1) / math.log10(ramp.most_rate / ramp.least_rate)
+    assert per_decade == pytest.approx((whole.num_steps - 1) / math.log10(whole.most_rate / whole.least_rate), rel=0.02)
+
+
+def test_a_ramp_that_blows_up_at_once_is_made_again_from_the_least_rate(tmp_path):
+    answer, machine = ask(replace(LEARNER, diverges_above=0.2), 64, 30.0, tmp_path)
+    assert [ramp.least_rate for ramp in ramps_of(machine)] == [0.3, 1e-6]
+    assert abs(math.log(answer.learning_rate / LEARNER.best_rate_at(64))) < math.log(2)

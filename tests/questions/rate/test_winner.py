@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from legroom.questions.rate.evidence import Point, Trunk, loss_at
+from legroom.questions.rate.ranking import winner
 from legroom.questions.rate.records import RateQuestion
-from legroom.questions.rate.search import winner
 
 QUESTION = RateQuestion(
     device="cpu",

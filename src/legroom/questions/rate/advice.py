@@ -14,8 +14,9 @@ from legroom.questions.rate.critical import better_power, critical_batch, guess_
 from legroom.questions.rate.curves import fit_curves, steps_by_decay
 from legroom.questions.rate.evidence import Evidence, Trunk, gather, steps_by_seed
 from legroom.questions.rate.growing import COOLDOWN, warmup_steps
+from legroom.questions.rate.ranking import winner
 from legroom.questions.rate.records import RateQuestion, RunTrial, Trial
-from legroom.questions.rate.search import lengths, winner
+from legroom.questions.rate.search import lengths
 from legroom.questions.rate.target import least_value
 from legroom.questions.rate.telling import cooled, curve_of, finite, recommend, tell
 from legroom.questions.rate.whole_data import with_whole_data

@@ -51,6 +51,8 @@ class Trunk:
     """Samples of an update."""
     seed: int
     points: list[Point] = field(default_factory=list)
+    start: Point | None = None
+    """The model before any update; None where it was not looked at."""
     diverged_at: int | None = None
     squares: list[GradientSquares] = field(default_factory=list)
     """Of the gradients of some updates, by growth."""
@@ -63,7 +65,11 @@ class Trunk:
     @property
     def best(self) -> float:
         """The least value of all its runs."""
-        return min((point.value for point in self.points), default=math.inf)
+        return self.least("value")
+
+    def least(self, judge: Judge) -> float:
+        """The least value or loss of all its runs."""
+        return min((point.judged(judge) for point in self.points), default=math.inf)
 
     def steps_to(self, value: float, judge: Judge = "value") -> float | None:
         """Updates of a run that reaches the value, between the lengths that were run; None where none does."""
@@ -74,6 +80,20 @@ class Trunk:
                 return _between(before, seen, value)
             before = seen if before is None or seen[1] < before[1] else before
         return None
+
+    def steps_from_start(self, value: float, judge: Judge = "value") -> float | None:
+        """The same, to compare trunks by: on a straight line from the model before any update to the first look.
+
+        0 for what that model has, of a trunk that has become better; None where none does, or nobody knows.
+        """
+        begun = math.nan if self.start is None else self.start.judged(judge)
+        if begun <= value:
+            return 0.0 if self.least(judge) < begun else None
+        if not self.points or self.points[0].judged(judge) > value:
+            return self.steps_to(value, judge)
+        first = self.points[0]
+        share = (begun - value) / (begun - first.judged(judge))
+        return None if math.isnan(share) else share * first.num_steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +160,8 @@ def gather(entries: Iterable[Entry], question: RateQuestion) -> Evidence:
         elif isinstance(request, BranchBatch):
             branches.append(Branch(request=request, result=result, value=value_of(result, question)))
             paid += result.paid_samples
+    for trunk in trunks.values():
+        trunk.start = None if start is None else point_of(start, 0, question)
     seconds, steps = _paid(grown, question.update_size)
     return Evidence(
         ramps=ramps,
@@ -187,6 +209,12 @@ def steps_by_seed(trunks: Iterable[Trunk], best: Trunk, wanted: float, judge: Ju
     return list(found.values())
 
 
+def has_risen(points: Sequence[Point]) -> bool:
+    """Whether the last of the losses lies clearly above the least of them."""
+    losses = [point.loss for point in points]
+    return not losses[-1] <= RISEN * min(losses)
+
+
 def loss_at(trunks: Iterable[Trunk], wanted: float) -> float | None:
     """The highest loss with which a run came to a score; None where none did, or their losses had risen again by then.
 
@@ -196,11 +224,22 @@ def loss_at(trunks: Iterable[Trunk], wanted: float) -> float | None:
     for trunk in trunks:
         there = next((place for place, point in enumerate(trunk.points) if point.value <= wanted), None)
         if there is not None:
-            losses = [point.loss for point in trunk.points[: there + 1]]
-            if not losses[-1] <= RISEN * min(losses):
+            if has_risen(trunk.points[: there + 1]):
                 return None
-            found.append(losses[-1])
+            found.append(trunk.points[there].loss)
     return max(found, default=None)
+
+
+def point_of(result: Grown, to_step: int, question: RateQuestion) -> Point:
+    """What a run came to; a loss that is no number is infinite."""
+    return Point(
+        to_step=to_step,
+        num_steps=result.num_steps,
+        num_samples=result.num_samples,
+        value=value_of(result, question),
+        loss=result.loss if result.loss is not None and math.isfinite(result.loss) else math.inf,
+        score=result.score,
+    )
 
 
 def add_trunk(
@@ -214,14 +253,7 @@ def add_trunk(
     if result.diverged:
         trunk.diverged_at = request.to_step
     elif request.to_step:
-        point = Point(
-            to_step=request.to_step,
-            num_steps=result.num_steps,
-            num_samples=result.num_samples,
-            value=value_of(result, question),
-            loss=math.inf if result.loss is None else result.loss,
-            score=result.score,
-        )
+        point = point_of(result, request.to_step, question)
         trunk.points = sorted([*trunk.points, point], key=lambda each: each.num_steps)
     if result.noise_sizes is not None and result.small_squares:
         small, big = result.noise_sizes

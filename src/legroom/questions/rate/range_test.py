@@ -15,14 +15,15 @@ from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.rate.evidence import gather
 from legroom.questions.rate.ramps import RampReading, middle, read_ramp, slope_at, smooth
 from legroom.questions.rate.records import RateQuestion, RateRamp
-from legroom.questions.rate.search import ramp_rates
 from legroom.questions.rate.telling import recommend, tell
 from legroom.session import Session
 
 
 def find(session: Session, question: RateQuestion) -> None:
     """Ramps on as many seeds as asked for."""
-    ramp_rates(session, question, question.num_seeds)
+    for more in range(question.num_seeds):
+        session.progress("ramp of the rate", 0.02 + 0.03 * more / question.num_seeds)
+        session.ask(question.ramp(more))
 
 
 def advise(records: Records, question: RateQuestion) -> RateAnswer:

@@ -1,5 +1,6 @@
 """How a job learns: trunks at a constant rate, and branches that cool down or change the batch."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
@@ -12,6 +13,8 @@ Learned = TypeVar("Learned")
 Goal = Literal["max", "min"]
 Shape = Literal["linear", "sqrt"]
 Solver = Literal["own", "lars", "lamb"]
+RAMP_FROM = 0.01
+"""Of the job's own rate: where a ramp begins that only has to find where the loss blows up."""
 RAMP_SHARE = 0.15
 """Of the budget, that one ramp may take."""
 FREE = ("learning_rate", "seed", "schedule", "warmup_steps", "warmup_start", "num_epochs")
@@ -248,6 +251,14 @@ class RateQuestion:
         settings = {**self.settings, "seed": self.seed + more, "schedule": "constant", "warmup_steps": 0}
         limit = RAMP_SHARE * self.budget_seconds
         return RampRate(device=self.device, settings=settings, fraction=self.fraction, max_seconds=limit)
+
+    def first_ramp(self) -> RampRate:
+        """The request for the ramp that is made first: where it only has to blow up, its end, no less steep."""
+        whole, least = self.ramp(0), RAMP_FROM * float(self.settings["learning_rate"])
+        if self.method == "range" or not whole.least_rate < least < whole.most_rate:
+            return whole
+        share = math.log(whole.most_rate / least) / math.log(whole.most_rate / whole.least_rate)
+        return replace(whole, least_rate=least, num_steps=1 + round(share * (whole.num_steps - 1)))
 
     def branch(self, trunk: GrowTrunk, size: int, learning_rate: float, num_steps: int) -> BranchBatch:
         """The request for a branch off that trunk whose updates have another size."""

@@ -39,7 +39,7 @@ def find_target(
     session.progress("ramp of the rate", 0.02)
     # A rate that is carried to another batch size is carried there without a run: the known one tells an epoch too.
     here = question.at_known() if question.known else question
-    ramp = session.ask(here.ramp(0))
+    ramp = session.ask(here.first_ramp())
     per_epoch = here.update_size * _steps_per_epoch(ramp.steps_per_epoch, here, description)
     num_samples = int(description.baseline["num_epochs"]) * per_epoch
     own_steps = max(1, round(num_samples / question.update_size))

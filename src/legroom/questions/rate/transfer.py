@@ -20,8 +20,9 @@ from legroom.questions.rate.critical import better_power, critical_batch, guess_
 from legroom.questions.rate.evidence import Evidence, Trunk, add_trunk, gather
 from legroom.questions.rate.growing import COOLDOWN, LEAST_STEPS, Growing, branch_batches, warmup_steps
 from legroom.questions.rate.ramps import diverging_rate
+from legroom.questions.rate.ranking import reached, winner
 from legroom.questions.rate.records import Grown, GrowTrunk, RampRate, RateQuestion, Solver, update_size
-from legroom.questions.rate.search import BRANCHED_AT, lengths, reached, winner
+from legroom.questions.rate.search import BRANCHED_AT, lengths
 from legroom.questions.rate.telling import cooled, curve_of, finite, recommend
 from legroom.session import Session
 

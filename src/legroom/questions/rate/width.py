@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 
 from legroom.questions.rate.evidence import Trunk
-from legroom.questions.rate.search import behind
+from legroom.questions.rate.ranking import behind
 
 HARDLY = 1.15
 """Times the fewest updates, within which a rate is as good."""
@@ -38,7 +38,7 @@ def hardly_more(steps: Sequence[float]) -> float:
 def _width(curve: float | None, hardly: float) -> float:
     if curve is None:
         return LEAST_SPREAD**2
-    return min(MOST_SPREAD, max(LEAST_SPREAD, math.exp(math.sqrt(hardly / curve))))
+    return math.exp(min(math.log(MOST_SPREAD), max(math.log(LEAST_SPREAD), math.sqrt(hardly / curve))))
 
 
 def parabola(trunks: Sequence[Trunk], best: Trunk, *, side: int) -> float | None:
@@ -55,7 +55,7 @@ def _slopes(trunks: Sequence[Trunk], best: Trunk, side: int) -> list[float]:
     found = []
     for trunk in trunks:
         far = math.log(trunk.learning_rate / best.learning_rate)
-        times = behind(trunk.points[-1], best)
+        times = behind(trunk, best, trunks)
         if far * side > 0 and math.isfinite(times) and times > 1:
             found.append(math.log(times) / far**2)
     return found

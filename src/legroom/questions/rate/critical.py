@@ -112,7 +112,7 @@ def _critical(place: Sequence[Branch], evidence: Evidence, best: Trunk) -> list[
         found = []
         for size in sorted({branch.size for branch in place} - {best.batch_size}):
             value = min(getattr(branch, judge) for branch in place if branch.size == size)
-            reached = end * math.exp(max(-50.0, (getattr(own, judge) - value) / slope))
+            reached = end * math.exp(min(50.0, max(-50.0, (getattr(own, judge) - value) / slope)))
             share = max(0.0, (reached - start) / (end - start))
             factor = size / best.batch_size
             found.append((_from_share(share, factor, best.batch_size), factor))

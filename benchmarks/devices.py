@@ -97,7 +97,7 @@ def rows_of(text: str, slow: str | None, most: int, delay: float) -> Iterator[di
             "exposed_range": point["exposed_range"],
             "exposed_error": exposed_error(told["forecast_exposed_seconds"], point),
             "exposed_share": point["exposed_seconds"] / point["step_seconds"],
-            "buckets_seconds": point["communication_seconds"],
+            "buckets_seconds": point["buckets_seconds"],
             "busy_cores": statistics.median(each["busy_cores"] for each in answer.messages),
             "bandwidth_bytes_per_second": answer.bandwidth_bytes_per_second,
             "latency_seconds": answer.latency_seconds,

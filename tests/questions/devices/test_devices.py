@@ -11,8 +11,10 @@ from typer.testing import CliRunner
 from legroom import api
 from legroom.cli.app import app
 from legroom.errors import JobCrashed, OutOfMemory, UsageError
+from legroom.questions.devices.ask import foresee
 from legroom.questions.devices.fake import FakeRing
 from legroom.questions.devices.records import BackwardTimes, TimeBackward, TimeDataParallel, TimeRanks
+from legroom.questions.devices.view import rows
 from legroom.questions.devices.wire import epoch_traffic, wire_rows
 from legroom.questions.rate.fake import FakeLearner, FakeLearning
 from legroom.reports.saved_answers import save_answer
@@ -105,6 +107,20 @@ def test_devices_that_compute_are_taken_and_devices_that_wait_are_not(tmp_path):
     assert (slow.num_devices, slow.stops_paying_at) == (1, 2)
 
 
+def stops(answer):
+    return next(value for name, value, _ in rows(answer) if name == "stops paying")
+
+
+def test_how_far_more_devices_were_looked_at_is_told_where_none_stopped_paying(tmp_path):
+    fast = FakeRing(gradient_bytes=(4,), sample_seconds=0.1, bandwidth=1e15, latency=1e-12)
+    strong = ask(tmp_path / "a", fast, batch_size=48, scaling="strong", link="10Tb/s,0us", measured=1)
+    assert strong.stops_paying_at is None
+    assert (strong.num_seen, stops(strong)) == (16, "not seen up to 16"), "more cannot share 48 samples evenly"
+    alone = ask(tmp_path / "b", host=plant_host(gpus=(plant_gpu(),)), device="cuda")
+    assert (alone.stops_paying_at, stops(alone)) == (None, "no forecast")
+    assert stops(ask(tmp_path / "c", FakeRing(bandwidth=1e7))) == "at 2"
+
+
 def test_no_more_devices_are_taken_than_may_be(tmp_path):
     assert ask(tmp_path / "a", RINGS["compute"], most=2).num_devices == 2
     assert ask(tmp_path / "b", RINGS["compute"], link="nvlink", measured=1).num_devices > 4
@@ -164,6 +180,57 @@ def test_batchnorm_that_sees_fewer_samples_is_told(tmp_path):
     ring = FakeRing(gradient_bytes=(40_000,) * 4, sample_seconds=0.001, norm_features=[64])
     answer = ask(tmp_path, ring, scaling="strong")
     assert any("BatchNorm would see 16 samples instead of 64" in note for note in answer.notes)
+
+
+def test_batchnorm_sees_a_pass_where_a_batch_is_made_in_several(tmp_path):
+    ring = FakeRing(gradient_bytes=(40_000,) * 4, sample_seconds=0.001, norm_features=[64], largest_batch=16)
+    answer = ask(tmp_path, ring, scaling="weak")
+    assert [answer.settings[name] for name in ("batch_size", "accumulation_steps")] == [16, 4]
+    assert any("BatchNorm would see 16 samples instead of 64" in note for note in answer.notes)
+
+
+def test_passes_that_make_another_update_say_which(tmp_path):
+    answer = ask(tmp_path / "a", FakeRing(largest_batch=24), scaling="weak", batch_size=99, most=1)
+    assert [answer.settings[name] for name in ("batch_size", "accumulation_steps")] == [20, 5]
+    assert "A run with these settings makes an update of 100 samples, not 99: 5 passes of 20 on each device" in (
+        answer.notes
+    )
+    even = ask(tmp_path / "b", FakeRing(largest_batch=16), scaling="weak")
+    assert not any("makes an update of" in note for note in even.notes)
+
+
+def test_threads_of_a_run_that_were_not_timed_are_told(tmp_path):
+    told = "Processes were timed with 1 thread each; legroom train --devices 2 gives each 2"
+    two = ask(tmp_path / "a", RINGS["compute"], most=2)
+    assert any(note.startswith(told) for note in two.notes)
+    four = ask(tmp_path / "b", RINGS["compute"])
+    assert four.num_devices == 4
+    assert not any("Processes were timed" in note for note in four.notes)
+
+
+def test_measured_and_forecast_steps_have_one_definition_of_overlap(tmp_path):
+    ring = FakeRing(
+        buffer_bytes=4_000_000, num_buffer_messages=2, latency=5e-4, copy_bytes_per_second=5e9, sample_seconds=0.001
+    )
+    measured = point(ask(tmp_path / "a", ring, measured=4), 4)
+    forecast = point(ask(tmp_path / "b", ring, measured=2), 4)
+    assert [measured["predicted"], forecast["predicted"]] == [False, True]
+    assert measured["communication_seconds"] == pytest.approx(forecast["communication_seconds"], rel=0.02)
+    assert measured["overlap"] == pytest.approx(forecast["overlap"], abs=0.02)
+    assert measured["communication_seconds"] > measured["buckets_seconds"] + ring.broadcast(4)
+
+
+def test_a_dry_run_foresees_the_runs_that_there_would_be(tmp_path):
+    run = api.Run(out=tmp_path, host=plant_host(num_cores=6))
+
+    def num_together(**words):
+        return foresee("digits", device="cpu", run=run, **words).probes[2].num_probes
+
+    assert num_together() == (3, 3), "2, 4 and 6"
+    assert num_together(measured=4) == (2, 2)
+    assert num_together(link="10GbE") == (0, 0)
+    with pytest.raises(UsageError, match="--measure is -1, and this machine has 6"):
+        foresee("digits", device="cpu", measured=-1, run=run)
 
 
 def test_parameters_without_gradients_name_the_flag_and_set_it(tmp_path):
@@ -351,6 +418,16 @@ def test_a_cut_is_said_to_pay_where_it_beats_data_parallelism_alone(tmp_path):
     assert any(note.startswith("A cut pays: ") for note in pays.notes)
     wide = FakeRing(bandwidth=1e7, layer_bytes=[10**9] * 4)
     assert any(note.startswith("No cut of the model") for note in ask(tmp_path / "b", wide).notes)
+
+
+def test_shares_that_were_not_timed_are_no_ground_for_a_cut_that_pays(tmp_path):
+    # Compute that falls with the batch: a share of a 64th takes a 64th, which nobody timed.
+    ring = FakeRing(fixed_seconds=1e-6, sample_seconds=0.001, gradient_bytes=(4_000,) * 8, bandwidth=1e11, latency=0.0)
+    answer = ask(tmp_path, ring, scaling="weak")
+    assert {row["num_devices"] for row in answer.splits if row["is_share_timed"]} == {2, 4}
+    assert any(note.startswith("No cut of the model over up to 4 devices") for note in answer.notes)
+    smaller = next(row for row in answer.splits if (row["name"], row["num_devices"]) == ("fsdp", 4))
+    assert smaller["data_parallel_seconds"] == pytest.approx(ring.compute(16), rel=0.02), "not that of 64"
 
 
 def test_the_answer_has_the_names_scripts_rely_on(tmp_path):

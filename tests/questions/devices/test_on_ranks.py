@@ -3,7 +3,9 @@
 import contextlib
 import os
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,8 +20,12 @@ from legroom.job_address import JobAddress, address_of
 from legroom.laws.communication import buckets_of
 from legroom.questions.devices.child.backward import time_backward
 from legroom.questions.devices.child.ranks import time_ranks, turn
-from legroom.questions.devices.records import TimeBackward, TimeRanks
+from legroom.questions.devices.records import BackwardTimes, TimeBackward, TimeRanks
+from legroom.questions.devices.wire import buffers_off, wire_rows
 from legroom.requests import Describe
+from legroom.training.loop import Run
+from legroom.training.records import Train
+from legroom.training.several_ranks import SeveralRanks
 
 JOBS = Path(__file__).parents[2] / "jobs"
 
@@ -77,6 +83,56 @@ def test_batchnorms_buffers_are_told_and_frozen_weights_never_travel():
     frozen = look("frozen")
     assert sum(frozen.gradient_bytes) < frozen.parameter_bytes
     assert list(frozen.unused_parameters) == []
+
+
+class Counting(nn.Module):
+    """A queue that moves in every tenth pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(32, 4)
+        self.register_buffer("queue", torch.zeros(1))
+        self.num_passes = 0
+
+    def forward(self, data):
+        self.num_passes += 1
+        if self.num_passes % 10 == 0:
+            self.queue += 1
+        return self.inner(data)
+
+
+def test_a_buffer_that_few_steps_change_is_found(monkeypatch):
+    monkeypatch.syspath_prepend(JOBS)
+    import plain
+
+    built = BuiltJob(address_of(lambda: replace(plain.job(), model=Counting)))
+    found = time_backward(TimeBackward(device="cpu", batch_size=16, precision="fp32", num_threads=1), built)
+    assert found.num_watched > 10
+    assert list(found.other_buffers) == ["queue"]
+    assert buffers_off(replace(found, buffer_bytes=4))[0] is False
+
+
+@pytest.mark.filterwarnings("ignore:.broadcast_buffers. is deprecated:FutureWarning")
+def test_a_look_tells_the_bytes_and_messages_of_the_table(alone, monkeypatch):
+    monkeypatch.syspath_prepend(JOBS)
+    import plain
+
+    sent, looks, job = [], [], plain.job()
+
+    def counted(real):
+        return lambda tensor, *args: (sent.append(tensor.numel() * tensor.element_size()), real(tensor, *args))[1]
+
+    for name in ("all_reduce", "broadcast"):
+        monkeypatch.setattr(distributed, name, counted(getattr(distributed, name)))
+    request = Train(device="cpu", settings=asdict(job.baseline), num_steps=3)
+    run = Run(job, request, job.train_data(), None, ranks=SeveralRanks(0, 1, torch.device("cpu")))
+    pause = run._pause
+    monkeypatch.setattr(run, "_pause", lambda: (looks.append(len(sent)), pause(), looks.append(len(sent)))[1])
+    run.go()
+    first = sent[looks[0] : looks[1]]
+    facts = BackwardTimes(gradient_bytes=[4], ready_seconds=[0.1])
+    row = next(each for each in wire_rows(facts, SimpleNamespace(bucket_cap_mb=None), 2) if each["what"] == "metrics")
+    assert (row["num_messages"], row["num_bytes"]) == (len(first), sum(first))
 
 
 def test_two_real_processes_are_timed_and_forecast(tmp_path):

@@ -34,7 +34,7 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
     facts, link = evidence.facts, evidence.link(question)
     forecaster = None if link is None else _forecaster(evidence, question, link)
     points = all_points(evidence, question, forecaster)
-    scaling, num, stops = choose(points, question, evidence)
+    scaling, num, stops, seen = choose(points, question, evidence)
     chosen = next(point for point in points if (point["num_devices"], point["scaling"]) == (num, scaling))
     off, _ = buffers_off(facts)
     cap, caps = question.bucket_cap_mb, dict[float | None, float]()
@@ -53,7 +53,7 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
         notes=[
             *records.notes,
             *description.notes,
-            *notes_of(evidence, question, points, chosen, stops),
+            *notes_of(evidence, question, points, chosen, settings["batch_size"], stops),
             *buffer_notes(facts, forecaster, max(2, num)),
             *split_notes(splits, question),
         ],
@@ -78,6 +78,7 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
         device_batch_size=settings["batch_size"],
         scaling=scaling,
         stops_paying_at=stops,
+        num_seen=seen,
         bucket_cap_mb=cap,
         broadcast_buffers=not off,
         find_unused_parameters=bool(facts.unused_parameters),

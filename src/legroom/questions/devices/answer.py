@@ -30,7 +30,9 @@ class DevicesAnswer(Answer):
     scaling: str
     """Whether that number shares the batch (strong) or each device has its own (weak)."""
     stops_paying_at: int | None
-    """The first number of devices, as far as was forecast, that pays no more; None where all do."""
+    """The first number of devices, up to `num_seen`, that pays no more; None where all do."""
+    num_seen: int | None = None
+    """The most that were looked at: numbers that a run can have, of that scaling. None: an answer of before."""
     bucket_cap_mb: float | None
     """None: torch's own, 1 MiB and then 25, is as good as any."""
     broadcast_buffers: bool

@@ -22,6 +22,7 @@ from legroom.questions.base import (
 )
 from legroom.questions.devices.advice import advise
 from legroom.questions.devices.answer import DevicesAnswer, TableAnswer
+from legroom.questions.devices.evidence import numbers_to
 from legroom.questions.devices.known import find_known
 from legroom.questions.devices.links import read_link
 from legroom.questions.devices.records import DevicesQuestion, Scaling, TimeBackward, TimeRanks
@@ -86,8 +87,7 @@ def devices(
             batch_sizes=sizes_for(settings["batch_size"], strong="strong" in scalings, least=2),
             scalings=scalings,
             num_here=num_here,
-            # Devices behind another link are elsewhere: what those here take of each other is no part of it.
-            num_measured=measured or (1 if link else num_here),
+            num_measured=num_most_measured(measured, link, num_here),
             num_most=most or (MOST if link else num_here),
             num_threads=1,
             num_cores=run.host.limits.num_cores,
@@ -130,6 +130,11 @@ def check_link(link: str | None) -> None:
         read_link(link)
 
 
+def num_most_measured(measured: int | None, link: str | None, num_here: int) -> int:
+    """How many are run together: devices behind another link are elsewhere, and no part of what those here take."""
+    return measured or (1 if link else num_here)
+
+
 def num_devices_here(host: Host, device: str) -> int:
     """GPUs of this machine, or its cores."""
     return len(host.gpus) if device == "cuda" else host.limits.num_cores
@@ -141,13 +146,17 @@ def foresee(
     options: Mapping[str, str] | None = None,
     device: str = "auto",
     measured: int | None = None,
+    link: str | None = None,
     run: Run | None = None,
 ) -> Foreseen:
     """Which probes would `devices` run, and how long should they take? Runs none."""
     run = run or Run()
     address = address_of(job, options)
     entries, place = earlier_entries(address, run), choose_target(run.host, device).device
-    num_together = int(math.log2(measured or num_devices_here(run.host, place)))
+    num_here = num_devices_here(run.host, place)
+    _check_measured(measured, num_here)
+    check_link(link)
+    num_together = len(numbers_to(num_most_measured(measured, link, num_here)))
     backward = typical_seconds(entries, TimeBackward, BACKWARD_SECONDS)
     ranks = typical_seconds(entries, TimeRanks, RANKS_SECONDS)
     probes = [
@@ -172,17 +181,21 @@ def _check_numbers(
     check_counts({"--batch-size": batch_size})
     if most is not None and not 1 <= most <= MOST:
         raise UsageError(f"--max is {most:,}; it is a number of devices from 1 to {MOST:,}")
-    if measured is not None and not 1 <= measured <= num_here:
-        raise UsageError(
-            f"--measure is {measured}, and this machine has {num_here}. Name 1 to {num_here}; more are forecast "
-            "with --max"
-        )
+    _check_measured(measured, num_here)
     if len(speeds) == 1 or any(not 0 < speed < math.inf for speed in speeds):
         raise UsageError("--speeds needs two speeds above 0 or more, relative to the device here: 1,1,0.6")
     if price is not None and not 0 <= price < math.inf:
         raise UsageError(f"--price is {price:g}; it is money for a device's hour, at least 0")
     if not 0 <= delay < math.inf:
         raise UsageError(f"delay is {delay:g}; it is seconds of a message, at least 0")
+
+
+def _check_measured(measured: int | None, num_here: int) -> None:
+    if measured is not None and not 1 <= measured <= num_here:
+        raise UsageError(
+            f"--measure is {measured}, and this machine has {num_here}. Name 1 to {num_here}; more are forecast "
+            "with --max"
+        )
 
 
 def _refuse(description: JobDescription, batch_size: int) -> None:

@@ -15,8 +15,8 @@ AS_FAST = 1.05
 
 def choose(
     points: Sequence[dict[str, Any]], question: DevicesQuestion, evidence: Evidence
-) -> tuple[str, int, int | None]:
-    """Scaling, devices to take, and the first number that pays no more.
+) -> tuple[str, int, int | None, int]:
+    """Scaling, devices to take, the first number that pays no more, and the most that were looked at.
 
     Where nobody knows the critical batch, a larger global batch has no known worth, so the strong speed-up decides.
     """
@@ -31,9 +31,10 @@ def choose(
                 break
             best = point
         inside = [point for point in series if point["num_devices"] <= min(best["num_devices"], question.num_most)]
-        found.append((useful_speedup(inside[-1], question), scaling, inside[-1]["num_devices"], stops))
-    speedup, scaling, num, stops = max(found, key=lambda each: each[0])
-    return (scaling, 1, stops) if beaten_by_threads(evidence, question, num, speedup) else (scaling, num, stops)
+        seen = series[-1]["num_devices"]
+        found.append((useful_speedup(inside[-1], question), scaling, inside[-1]["num_devices"], stops, seen))
+    speedup, scaling, num, stops, seen = max(found, key=lambda each: each[0])
+    return scaling, 1 if beaten_by_threads(evidence, question, num, speedup) else num, stops, seen
 
 
 def is_possible(point: dict[str, Any], question: DevicesQuestion) -> bool:

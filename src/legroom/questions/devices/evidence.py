@@ -184,8 +184,17 @@ def _answer(entries: Sequence[Entry], request: Any) -> Any:
 
 def numbers_measured(question: DevicesQuestion) -> list[int]:
     """How many devices are run together: 2, 4, 8 ... and the most that was asked for."""
-    powers = [2**power for power in range(1, 13) if 2**power <= question.num_measured]
-    return sorted({*powers, *([question.num_measured] if question.num_measured > 1 else [])})
+    return numbers_to(question.num_measured)
+
+
+def numbers_to(most: int) -> list[int]:
+    """2, 4, 8 ... and the most.
+
+    >>> numbers_to(6), numbers_to(1)
+    ([2, 4, 6], [])
+    """
+    powers = [2**power for power in range(1, 13) if 2**power <= most]
+    return sorted({*powers, *([most] if most > 1 else [])})
 
 
 def ranks_request(evidence: Evidence, question: DevicesQuestion, num_devices: int) -> TimeRanks:

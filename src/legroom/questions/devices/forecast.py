@@ -41,6 +41,8 @@ class Step:
     exposed: float
     total: float
     """Of all communication, hidden or not."""
+    beside: float = 0.0
+    """Of it, copies into and out of buckets and the buffers' broadcast: all but the buckets' way."""
     algorithm: Algorithm
     exposed_by: Mapping[str, float]
 
@@ -73,12 +75,14 @@ class Forecaster:
         found = {name: self._exposed(one, num_devices, name, times) for name in ALL_REDUCES}
         # gloo knows rings alone; NCCL takes what it holds for the faster.
         best: Algorithm = "ring" if self.question.device == "cpu" else min(found, key=lambda name: found[name][0])
-        exposed, total = found[best]
-        exposed_by = {str(name): pair[0] for name, pair in found.items()}
-        return Step(compute=one.seconds, exposed=exposed, total=total, algorithm=best, exposed_by=exposed_by)
+        exposed, total, beside = found[best]
+        exposed_by = {str(name): each[0] for name, each in found.items()}
+        return Step(
+            compute=one.seconds, exposed=exposed, total=total, beside=beside, algorithm=best, exposed_by=exposed_by
+        )
 
-    def _exposed(self, one: Pass, num_devices: int, name: Algorithm, times: float) -> tuple[float, float]:
-        """Seconds that the step does not hide, and those of all communication.
+    def _exposed(self, one: Pass, num_devices: int, name: Algorithm, times: float) -> tuple[float, float, float]:
+        """Seconds that the step does not hide, those of all communication, and of it all but the buckets' way.
 
         Gradients are copied into their buckets, and back after the last all-reduce, by what computes them: that hides
         behind nothing.
@@ -95,7 +99,8 @@ class Forecaster:
         stolen = self.evidence.stolen(self.question, num_devices)
         end = backward_end(one.backward + copying, ready, transfers, stolen) + copying
         first = self.buffers(num_devices)
-        return end - one.backward + first, sum(transfers) + 2 * copying + first
+        beside = 2 * copying + first
+        return end - one.backward + first, sum(transfers) + beside, beside
 
     def _off(self, num_bytes: float) -> float:
         """What the link's law misses at that size; a link that was named has no other evidence than its name."""

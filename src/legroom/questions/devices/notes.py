@@ -20,9 +20,10 @@ def notes_of(
     question: DevicesQuestion,
     points: Sequence[dict[str, Any]],
     chosen: dict[str, Any],
+    batch: int,
     stops: int | None,
 ) -> list[str]:
-    """What a reader has to know."""
+    """What a reader has to know; `batch`: samples of one pass on each device."""
     facts = evidence.facts
     notes = [*question.notes, "Batches lie ready on each device: the time of loading them is left out"]
     if question.device == "cpu":
@@ -34,7 +35,8 @@ def notes_of(
         notes.append("Larger batches of a device are made in several passes, whose gradients are joined")
     notes += [*_contention(evidence, question), *_straggler(evidence), *_uneven(points)]
     notes += _batch_notes(points, question)
-    notes += norm_note(facts, question.batch_size, chosen["batch_size"])
+    notes += norm_note(bool(facts.norm_features), question.batch_size, batch)
+    notes += [*_update(evidence, chosen, batch), *_threads(question, chosen["num_devices"])]
     if facts.unused_parameters:
         notes.append(
             f"{len(facts.unused_parameters)} trainable parameters got no gradient, the first "
@@ -55,6 +57,28 @@ def buffer_notes(facts: BackwardTimes, forecaster: Forecaster | None, num_device
         seconds = replace(forecaster, broadcasts=True).buffers(num_devices)
         saved += f", about {quantity(seconds, 'seconds')} with {num_devices:,} devices,"
     return [f"broadcast_buffers=False saves {saved} before every forward pass"]
+
+
+def _update(evidence: Evidence, chosen: dict[str, Any], batch: int) -> list[str]:
+    """A sentence where passes of whole samples make another update than the one that was asked for."""
+    passes, num = evidence.num_passes(chosen["batch_size"]), chosen["num_devices"]
+    if passes * batch * num == round(chosen["global_batch"]):
+        return []
+    return [
+        f"A run with these settings makes an update of {passes * batch * num:,} samples, not "
+        f"{chosen['global_batch']:,.0f}: {passes} passes of {batch:,} on each device"
+    ]
+
+
+def _threads(question: DevicesQuestion, num_devices: int) -> list[str]:
+    """A sentence where a run would compute with other threads than those that were timed."""
+    threads = max(1, question.num_cores // num_devices)
+    if question.device != "cpu" or question.link_name or num_devices == 1 or threads == question.num_threads:
+        return []
+    return [
+        f"Processes were timed with {question.num_threads} thread each; legroom train --devices {num_devices} gives "
+        f"each {threads}, so its steps may be shorter than these. OMP_NUM_THREADS=1 trains as was timed"
+    ]
 
 
 def _contention(evidence: Evidence, question: DevicesQuestion) -> list[str]:

@@ -57,7 +57,7 @@ def _point(
         return {
             **_common(question, scaling, num, size, one, steps.sync_seconds),
             **forecast,
-            **_measured(steps, scaling, num, one),
+            **_measured(steps, step.beside, scaling, num, one),
         }
     return {
         **_common(question, scaling, num, size, one, step.seconds),
@@ -85,14 +85,16 @@ def _common(
     }
 
 
-def _measured(steps: RankSteps, scaling: Scaling, num: int, one_seconds: float) -> dict[str, Any]:
-    exposed = max(0.0, steps.exposed_seconds)
+def _measured(steps: RankSteps, beside: float, scaling: Scaling, num: int, one_seconds: float) -> dict[str, Any]:
+    """`beside`: seconds of copies and of the buffers' broadcast, which sync costs besides the buckets."""
+    exposed, total = max(0.0, steps.exposed_seconds), steps.buckets_seconds + beside
     return {
         "exposed_seconds": exposed,
         "exposed_range": list(steps.exposed_range),
         "compute_seconds": steps.sync_seconds - exposed,
-        "communication_seconds": steps.buckets_seconds,
-        "overlap": 1 - min(1.0, exposed_share(exposed, steps.buckets_seconds)),
+        "buckets_seconds": steps.buckets_seconds,
+        "communication_seconds": total,
+        "overlap": 1 - min(1.0, exposed_share(exposed, total)),
         "copies_seconds": steps.copies_seconds,
         "no_sync_seconds": steps.no_sync_seconds,
         # T_N - T_1 / N over an epoch, as some define it, in seconds a step: what contention costs is in it too.

@@ -60,7 +60,9 @@ class BackwardTimes:
     norm_features: Sequence[int] = ()
     """Features of each BatchNorm layer."""
     other_buffers: Sequence[str] = ()
-    """Buffers that a step changes and that are no BatchNorm's."""
+    """Buffers that steps changed and that are no BatchNorm's."""
+    num_watched: int = 1
+    """Steps over which that was watched."""
     unused_parameters: Sequence[str] = ()
     """Trainable parameters that got no gradient."""
     parameter_bytes: int = 0

@@ -9,21 +9,21 @@ from legroom.reports.numbers import quantity
 from legroom.requests import JobDescription
 from legroom.session import Session
 
-NUM_HALVES = 5
-"""Halvings of the batch that are timed for strong scaling."""
+NUM_HALVES = {"strong": 5, "weak": 2}
+"""Halvings of the batch that are timed; in weak scaling alone for splits and unequal devices, which share it too."""
 GAINS = 1.05
 """Times the throughput that twice the batch must give before `--rule local-peak` takes it."""
 LARGEST_BATCH = 2**20
 
 
 def sizes_for(batch_size: int, *, strong: bool, least: int) -> list[int]:
-    """Batches of one device: the one in question, and where it is to be shared its halves.
+    """Batches of one device: the one in question, and its halves for when it is to be shared.
 
     >>> sizes_for(64, strong=True, least=2), sizes_for(64, strong=False, least=2)
-    ([2, 4, 8, 16, 32, 64], [64])
+    ([2, 4, 8, 16, 32, 64], [16, 32, 64])
     """
-    sizes = {batch_size}
-    while strong and len(sizes) <= NUM_HALVES and min(sizes) // 2 >= least:
+    sizes, num_halves = {batch_size}, NUM_HALVES["strong" if strong else "weak"]
+    while len(sizes) <= num_halves and min(sizes) // 2 >= least:
         sizes.add(min(sizes) // 2)
     return sorted(sizes)
 
@@ -39,7 +39,8 @@ def local_peak(session: Session, question: DevicesQuestion) -> DevicesQuestion:
         if twice.outcome != "measured" or 2 * best.step_seconds < GAINS * twice.step_seconds:
             break
         size, best = 2 * size, twice
-    return replace(question, batch_size=size, batch_sizes=[size], largest_batch=None)
+    sizes = sizes_for(size, strong=False, least=2)
+    return replace(question, batch_size=size, batch_sizes=sizes, largest_batch=None)
 
 
 def fit(session: Session, question: DevicesQuestion, description: JobDescription) -> DevicesQuestion:
@@ -52,7 +53,7 @@ def fit(session: Session, question: DevicesQuestion, description: JobDescription
     if size == question.batch_size:
         return question
     note = f"A batch of {question.batch_size:,} does not fit one device, where {size:,} do"
-    sizes = sizes_for(size, strong=len(question.batch_sizes) > 1, least=1)
+    sizes = sizes_for(size, strong="strong" in question.scalings, least=1)
     return replace(question, largest_batch=size, batch_sizes=sizes, notes=[*question.notes, note])
 
 

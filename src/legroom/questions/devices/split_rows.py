@@ -37,13 +37,16 @@ def split_rows(evidence: Evidence, question: DevicesQuestion, forecaster: Foreca
             activation_bytes=sample_bytes * size,
             budget_bytes=memory.get("budget_bytes"),
         )
-        plain = forecaster.step(num, size / num).seconds
-        rows += [{**asdict(cut), "data_parallel_seconds": plain} for cut in cuts]
+        plain, is_timed = forecaster.step(num, size / num).seconds, size / num >= min(evidence.alone)
+        rows += [{**asdict(cut), "data_parallel_seconds": plain, "is_share_timed": is_timed} for cut in cuts]
     return rows
 
 
 def split_notes(rows: Sequence[dict[str, Any]], question: DevicesQuestion) -> list[str]:
-    """When a cut of the model pays at the same global batch: by far, since forecasts of cuts hide all that can be."""
+    """When a cut of the model pays at the same global batch: by far, since forecasts of cuts hide all that can be.
+
+    Below the batches timed a share is taken to be as long as the smallest, which is no ground to say that a cut pays.
+    """
     critical, size = question.critical_batch_size, question.batch_size
     notes = []
     if critical is not None and size > critical:
@@ -51,7 +54,8 @@ def split_notes(rows: Sequence[dict[str, Any]], question: DevicesQuestion) -> li
             f"The batch of {size:,} is above the critical {critical:,.0f} already: only cuts that keep the global "
             "batch (strong scaling, FSDP, tensor, pipeline) still save time"
         )
-    faster = [row for row in rows if row["fits"] is not False and _gain(row) > PAYS]
+    told = [row for row in rows if row["is_share_timed"]]
+    faster = [row for row in told if row["fits"] is not False and _gain(row) > PAYS]
     if faster:
         best = max(faster, key=_gain)
         step, plain = (quantity(best[name], "seconds") for name in ("step_seconds", "data_parallel_seconds"))
@@ -59,10 +63,11 @@ def split_notes(rows: Sequence[dict[str, Any]], question: DevicesQuestion) -> li
             f"A cut pays: {best['name']} over {best['num_devices']} devices takes {step} a step of {size:,} samples "
             f"and data parallelism {plain}; a forecast"
         )
-    elif rows:
+    elif told:
+        most = max(row["num_devices"] for row in told)
         notes.append(
-            f"No cut of the model is forecast to be {PAYS} times as fast as data parallelism at {size:,} samples "
-            "an update"
+            f"No cut of the model over up to {most} devices is forecast to be {PAYS} times as fast as data parallelism "
+            f"at {size:,} samples an update"
         )
     return notes
 

@@ -72,9 +72,7 @@ def rows(answer: DevicesAnswer) -> Iterable[Row]:
     if answer.messages:
         best = max(each["bus_bytes_per_second"] for each in answer.messages)
         yield "bus", f"{best / 1e9:.3g} GB/s", "at best, 2(N-1)/N * bytes / seconds, 1e9 bytes a GB"
-    stops = answer.stops_paying_at
-    paying = "beyond 4,096" if stops is None else f"at {stops:,}"
-    yield "stops paying", paying, "twice the devices, under 1.3 times faster"
+    yield "stops paying", _stops(answer), "twice the devices, under 1.3 times faster"
     if "bucket_cap_mb" in because:
         cap = "torch's own" if answer.bucket_cap_mb is None else f"{answer.bucket_cap_mb:g}"
         yield "bucket_cap_mb", cap, because["bucket_cap_mb"]
@@ -83,6 +81,14 @@ def rows(answer: DevicesAnswer) -> Iterable[Row]:
         yield _data_parallel_row(answer.data_parallel)
     if answer.unequal:
         yield _unequal_row(answer.unequal)
+
+
+def _stops(answer: DevicesAnswer) -> str:
+    """Where more devices stop paying, or how far that was looked for."""
+    if answer.stops_paying_at is not None:
+        return f"at {answer.stops_paying_at:,}"
+    seen = answer.num_seen or max(point["num_devices"] for point in answer.points)
+    return "no forecast" if seen == 1 else f"not seen up to {seen:,}"
 
 
 def _data_parallel_row(found: Mapping[str, Any]) -> Row:

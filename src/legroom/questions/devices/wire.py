@@ -7,7 +7,9 @@ from legroom.laws.communication import buckets_of
 from legroom.questions.devices.records import BackwardTimes, DevicesQuestion
 
 NUMBER_BYTES = 4
-"""Of a statistic, and of a count."""
+"""Of a statistic, of a count and of a loss."""
+LOOK_BYTES, LOOK_MESSAGES = 4 * 8, 4
+"""Of a look: two sums, a clock and whether to save, each of double length, in three messages; losses are the fourth."""
 
 
 def wire_rows(facts: BackwardTimes, question: DevicesQuestion, num_devices: int) -> list[dict[str, Any]]:
@@ -30,7 +32,15 @@ def wire_rows(facts: BackwardTimes, question: DevicesQuestion, num_devices: int)
             NUMBER_BYTES,
             1,
             share,
-            "samples or tokens of a step, where batches weigh unequally; losses travel about once a second",
+            "samples or tokens of a step, where batches weigh unequally",
+        ),
+        _row(
+            "metrics",
+            LOOK_BYTES + NUMBER_BYTES,
+            LOOK_MESSAGES,
+            share,
+            f"once a look, about once a second: clocks, whether to end, and {NUMBER_BYTES} bytes for the loss of each "
+            "step since the last",
         ),
     ]
     return [{**row, "num_devices": num_devices} for row in rows if row["num_messages"]]
@@ -80,14 +90,14 @@ def epoch_traffic(
     }
 
 
-def norm_note(facts: BackwardTimes, before: int, after: float) -> list[str]:
-    """How many samples BatchNorm sees, where the batch per device changes."""
-    if not facts.norm_features or after == before:
+def norm_note(has_norms: bool, before: int, after: int) -> list[str]:
+    """How many samples BatchNorm sees, where the batch of one pass on one device changes."""
+    if not has_norms or after == before:
         return []
     return [
-        f"BatchNorm would see {after:,.0f} samples instead of {before:,}: it normalises over the batch of one "
-        "device, so "
-        "the loss itself changes (P. Goyal et al., 2017, section 2.3). SyncBatchNorm sees them all, at the price above"
+        f"BatchNorm would see {after:,} samples instead of {before:,}: it normalises over the batch of one pass on one "
+        "device, so the loss itself changes (P. Goyal et al., 2017, section 2.3). --sync-batch-norm sees those of all "
+        "devices, for messages in each pass"
     ]
 
 
@@ -96,9 +106,9 @@ def buffers_off(facts: BackwardTimes) -> tuple[bool, str]:
     if not facts.buffer_bytes:
         return True, "the model has no buffers"
     if facts.other_buffers:
-        return False, f"a step changes buffers that are no BatchNorm's: {', '.join(facts.other_buffers[:3])}"
+        return False, f"steps change buffers that are no BatchNorm's: {', '.join(facts.other_buffers[:3])}"
     return True, (
-        "training computes with each batch's own statistics, and rank 0, whose buffers a broadcast would hand "
-        "out, keeps "
-        "the same ones without it: broadcast once before an evaluation on all ranks"
+        f"{facts.num_watched} steps changed no buffers but BatchNorm's, which training does not read, and rank 0, "
+        "whose buffers a broadcast would hand out, keeps the same ones without it: broadcast once before an evaluation "
+        "on all ranks"
     )

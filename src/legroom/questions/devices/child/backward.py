@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,7 +45,8 @@ def _time(request: TimeBackward, built: BuiltJob) -> BackwardTimes:
         batch = move(next(built.train.batches(request.batch_size, "typical")), device)
         stamps = Stamps(device)
         step = built.training_step(device, request.precision, stamps.mark)
-        changed, flops, layers = _look(built, lambda: step([batch]), request.batch_size)
+        before = other_buffers(built.model)
+        flops, layers = _look(built, lambda: step([batch]), request.batch_size)
         with stamps.on_gradients(built.model):
             for _ in range(NUM_WARM):
                 stamps.run(lambda: step([batch]))
@@ -55,6 +56,7 @@ def _time(request: TimeBackward, built: BuiltJob) -> BackwardTimes:
                 runs.append(stamps.run(lambda: step([batch])))
                 built.beat(f"batch of {request.batch_size}")
             used = (time.process_time() - cores) / (time.perf_counter() - wall)
+        changed = changed_since(before, built.model)
         return _summary(runs, built, device, used / request.num_threads, changed, flops, layers)
 
 
@@ -86,6 +88,7 @@ def _summary(
         num_buffer_messages=len({buffer.dtype for buffer in model.buffers()}),
         norm_features=[layer.num_features for layer in model.modules() if isinstance(layer, NORMS)],
         other_buffers=changed,
+        num_watched=1 + NUM_WARM + len(runs),
         unused_parameters=[name for name in trainable if GRADIENT + name not in between],
         parameter_bytes=sum(map(_bytes, model.parameters())),
         state_bytes=sum(_bytes(value) for value in _state_tensors(built.optimizer)),
@@ -146,8 +149,20 @@ class Stamps:
                 handle.remove()
 
 
-def _look(built: BuiltJob, step: Callable[[], Any], batch_size: int) -> tuple[list[str], float, list[int]]:
-    """One step watched: buffers it changes that are no BatchNorm's, operations a sample, bytes that layers put out."""
+def other_buffers(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Copies, on the host, of the buffers that are no BatchNorm's."""
+    norms = {id(buffer) for each in model.modules() if isinstance(each, NORMS) for buffer in each.buffers()}
+    return {name: buffer.detach().cpu().clone() for name, buffer in model.named_buffers() if id(buffer) not in norms}
+
+
+def changed_since(before: Mapping[str, torch.Tensor], model: nn.Module) -> list[str]:
+    """Those that are no more what they were, or were not there."""
+    now = other_buffers(model)
+    return [name for name, value in now.items() if name not in before or not torch.equal(value, before[name])]
+
+
+def _look(built: BuiltJob, step: Callable[[], Any], batch_size: int) -> tuple[float, list[int]]:
+    """One step watched: operations a sample, bytes that layers put out."""
     model, outputs = built.model, []
 
     def hook(module: nn.Module, inputs: Any, output: Any) -> None:
@@ -155,8 +170,6 @@ def _look(built: BuiltJob, step: Callable[[], Any], batch_size: int) -> tuple[li
 
     layers = [each for each in model.modules() if any(True for _ in each.parameters(recurse=False))]
     hooks = [layer.register_forward_hook(hook) for layer in layers]
-    norms = {id(buffer) for each in model.modules() if isinstance(each, NORMS) for buffer in each.buffers()}
-    before = {name: buffer.clone() for name, buffer in model.named_buffers() if id(buffer) not in norms}
     counter = FlopCounterMode(display=False)
     try:
         with counter:
@@ -164,9 +177,7 @@ def _look(built: BuiltJob, step: Callable[[], Any], batch_size: int) -> tuple[li
     finally:
         for handle in hooks:
             handle.remove()
-    after = dict(model.named_buffers())
-    changed = [name for name, value in before.items() if not torch.equal(value, after[name])]
-    return changed, counter.get_total_flops() / batch_size, outputs
+    return counter.get_total_flops() / batch_size, outputs
 
 
 @contextmanager

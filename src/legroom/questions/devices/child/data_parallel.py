@@ -27,6 +27,7 @@ def time_data_parallel(request: TimeDataParallel, built: BuiltJob) -> DataParall
     wrapped = nn.DataParallel(LossModule(plain.model, plain.job.loss), device_ids=list(range(request.num_devices)))
     job = replace(plain.job, loss=lambda model, data: joined(model(data)))
     step = TrainingStep(job, wrapped, plain.optimizer, plain.settings, places[0])
+    torch.cuda.empty_cache()  # what building left reserved would count as the first GPU's
     for place in places:
         torch.cuda.reset_peak_memory_stats(place)
     timed(lambda: step([batch]), NUM_WARM, places[0])

@@ -57,17 +57,18 @@ def _by_trunks(records: Records, question: RateQuestion) -> RateAnswer:
     num_steps = round(middle) if math.isfinite(middle) else best.last.num_steps
     cooldown = cooled(num_steps)
     warmup = min(warmup_steps(question), num_steps - cooldown["cooldown_steps"])
-    own = own_runs(records, question)
+    own, because = own_runs(records, question), _because(middle, question, evidence)
     answer = tell(
         records,
         question,
-        recommend(best.learning_rate, plausible_rates(first, best, steps), _because(middle, question), "grown"),
+        recommend(best.learning_rate, plausible_rates(first, best, steps), because, "grown"),
         notes=_notes(question, best, steps, evidence),
         warmup_steps=warmup,
         **cooldown,
         num_steps=num_steps,
         steps_range=(finite(min(steps)), finite(max(steps))),
         reached=math.isfinite(middle),
+        seeds_there=seeds_there(evidence, best.learning_rate, question),
         best_value=question.signed(min(trunk.best for trunk in first)),
         sensitivity=sensitivity(first, best),
         num_trials=len(evidence.trunks) + len(own),
@@ -107,7 +108,11 @@ def _with_critical(answer: RateAnswer, evidence: Evidence, best: Trunk) -> RateA
         edge = found.value if found.is_beyond else None
         return replace(answer, critical_range=span, critical_edge=edge, not_measured=[*answer.not_measured, *unknown])
     assert found.value is not None
-    law = {"least_steps": answer.num_steps / (1 + found.value / best.batch_size), "critical_batch_size": found.value}
+    law = {
+        "least_steps": answer.num_steps / (1 + found.value / best.batch_size),
+        "least_steps_range": _least_steps(answer, found.range, best.batch_size),
+        "critical_batch_size": found.value,
+    }
     return replace(
         answer,
         critical_batch_size=found.value,
@@ -115,6 +120,16 @@ def _with_critical(answer: RateAnswer, evidence: Evidence, best: Trunk) -> RateA
         critical_from="branches",
         law=law,
     )
+
+
+def _least_steps(
+    answer: RateAnswer, span: tuple[float, float] | None, batch_size: int
+) -> tuple[float, float | None] | None:
+    """S_min between the ends of the critical batch size's range, and of the seeds' updates to the target."""
+    low, high = answer.steps_range
+    if span is None or low is None:
+        return None
+    return low / (1 + span[1] / batch_size), None if high is None else high / (1 + span[0] / batch_size)
 
 
 def extrapolate(best: Trunk, question: RateQuestion) -> tuple[float, float | None] | None:
@@ -148,6 +163,9 @@ def _notes(question: RateQuestion, best: Trunk, steps: Sequence[float], evidence
         )
     elif num_missed:
         notes.append(f"{num_missed} of {len(steps)} seeds did not reach {target}")
+    diverged = num_diverged(evidence, best, question)
+    if diverged:
+        notes.append(f"This rate diverged on {diverged} of {len(steps)} seeds; a lower one is safer")
     if question.target_from == "forecast" and question.target_range is not None:
         low, high = question.target_range
         notes.append(
@@ -166,6 +184,12 @@ def _notes(question: RateQuestion, best: Trunk, steps: Sequence[float], evidence
         what = f"Branches of {request.update_size:,} samples an update"
         notes.append(f"{what} could not be trained and are left out: {why}")
     return notes
+
+
+def num_diverged(evidence: Evidence, best: Trunk, question: RateQuestion) -> int:
+    """Seeds on which the best rate diverged before it was at the target."""
+    same = [trunk for trunk in evidence.trunks if trunk.learning_rate == best.learning_rate]
+    return sum(trunk.diverged_at is not None and trunk.steps_to(question.wanted) is None for trunk in same)
 
 
 def _would_take(best: Trunk, question: RateQuestion, evidence: Evidence) -> str:
@@ -192,11 +216,25 @@ def _unknown_batch(span: tuple[float, float] | None, *, is_beyond: bool) -> list
     return [told] if high > WIDEST_TOLD * low else []
 
 
-def _because(middle: float, question: RateQuestion) -> str:
+def _because(middle: float, question: RateQuestion, evidence: Evidence) -> str:
     target = f"{question.target_name} {question.target:.4g}"
-    if not math.isfinite(middle):
+    if math.isfinite(middle):
+        return f"it reaches {target} in {middle:,.0f} updates, in the middle of the seeds"
+    most, rate = max((seeds_there(evidence, rate, question)[0], rate) for rate in _rates(evidence))
+    if not most:
         return f"no rate reached {target}; this one came nearest"
-    return f"it reaches {target} in {middle:,.0f} updates, in the middle of the seeds"
+    tried = seeds_there(evidence, rate, question)[1]
+    return f"no rate reached {target} with most seeds; {rate:.3g} did with {most} of {tried} that were tried"
+
+
+def _rates(evidence: Evidence) -> set[float]:
+    return {trunk.learning_rate for trunk in evidence.trunks}
+
+
+def seeds_there(evidence: Evidence, rate: float, question: RateQuestion) -> tuple[int, int]:
+    """Seeds that reached the target with a rate, and those that were tried with it."""
+    same = [trunk for trunk in evidence.trunks if trunk.learning_rate == rate]
+    return sum(trunk.steps_to(question.wanted) is not None for trunk in same), len(same)
 
 
 def _all_diverged(evidence: Evidence, first_look: float) -> str:

@@ -30,6 +30,8 @@ class RateAnswer(Answer):
     """`name`, `value`, its `range`, and `from` where: `given`, `measured` by the job's own settings, `forecast`,
     `begun` where their run hardly was, or `reached` by a method that aims at none."""
     reached: bool
+    seeds_there: tuple[int, int] | None = None
+    """Seeds that reached the target with this rate, and those tried with it; None of methods that confirm on none."""
     best_value: float | None
     """The best score or loss seen."""
     sensitivity: dict[str, float]
@@ -48,8 +50,8 @@ class RateAnswer(Answer):
     noise_scale: float | None = None
     """The free first guess of the critical batch size, from gradients of the trunks themselves."""
     noise_range: tuple[float, float | None] | None = None
-    law: dict[str, float] = field(default_factory=dict)
-    """`least_steps` and `critical_batch_size` where branches tell them."""
+    law: dict[str, Any] = field(default_factory=dict)
+    """`least_steps`, its range `least_steps_range` and `critical_batch_size`, where branches tell them."""
     num_trials: int
     num_samples: int
     """Samples that the search trained on, runs by the job's own settings included."""

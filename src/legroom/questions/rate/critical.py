@@ -80,7 +80,7 @@ def better_power(evidence: Evidence, best: Trunk) -> float | None:
     for place in _places(evidence.branches):
         powers: dict[float, float] = {}
         for branch in place:
-            times, factor = branch.request.learning_rate / best.learning_rate, branch.size / best.batch_size
+            times, factor = branch.request.learning_rate / _rate_of(place), branch.size / best.batch_size
             if factor > 1 and times > 1 and math.isfinite(branch.loss):
                 powers[round(math.log(times) / math.log(factor), 3)] = branch.loss
         if {0.5, 1.0} <= set(powers):
@@ -97,6 +97,11 @@ def _places(branches: Sequence[Branch]) -> list[list[Branch]]:
     return list(places.values())
 
 
+def _rate_of(place: Sequence[Branch]) -> float:
+    """The rate of the trunk that branches left, which another may have taken the place of since."""
+    return float(place[0].request.settings["learning_rate"])
+
+
 def _critical(place: Sequence[Branch], evidence: Evidence, best: Trunk) -> list[tuple[float, float]]:
     """What each batch size beside the trunk's own says of B_crit, by its better rate, with its factor."""
     own = next((branch for branch in place if branch.size == best.batch_size), None)
@@ -106,7 +111,7 @@ def _critical(place: Sequence[Branch], evidence: Evidence, best: Trunk) -> list[
     start = end - own.request.num_steps * best.batch_size
     judges: tuple[Judge, ...] = ("loss", "value")
     for judge in judges:
-        slope = _slope(evidence, best, end, judge)
+        slope = _slope(evidence, _rate_of(place), end, judge)
         if slope is None:
             continue
         found = []
@@ -130,9 +135,9 @@ def _from_share(share: float, factor: float, batch_size: int) -> float:
     return min(most, max(least, batch_size * (share * factor - 1) / (1 - share)))
 
 
-def _slope(evidence: Evidence, best: Trunk, num_samples: int, judge: Judge) -> float | None:
+def _slope(evidence: Evidence, rate: float, num_samples: int, judge: Judge) -> float | None:
     """How much what is judged falls for each unit of ln samples about that many, over all trunks of that rate."""
-    points = [point for trunk in evidence.trunks if trunk.learning_rate == best.learning_rate for point in trunk.points]
+    points = [point for trunk in evidence.trunks if trunk.learning_rate == rate for point in trunk.points]
     known = [(math.log(point.num_samples / num_samples), point.judged(judge)) for point in points]
     near = [point for point in known if abs(point[0]) < math.log(NEAR) and math.isfinite(point[1])]
     if len({x for x, _ in near}) < 2:

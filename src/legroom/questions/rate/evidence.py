@@ -199,12 +199,12 @@ def value_of(result: Grown, question: RateQuestion) -> float:
 
 
 def steps_by_seed(trunks: Iterable[Trunk], best: Trunk, wanted: float, judge: Judge = "value") -> list[float]:
-    """Updates to the target on each seed, infinite where missed; one that was not grown so far says nothing."""
+    """Updates to the target on each seed, infinite where missed or diverged; one not grown so far says nothing."""
     far, found = best.steps_to(wanted, judge) or 0.0, {}
     for trunk in trunks:
-        if trunk.learning_rate == best.learning_rate and trunk.last is not None:
-            steps = trunk.steps_to(wanted, judge)
-            if steps is not None or trunk.last.num_steps >= far:
+        if trunk.learning_rate == best.learning_rate:
+            steps, is_over = trunk.steps_to(wanted, judge), trunk.diverged_at is not None
+            if steps is not None or is_over or (trunk.last is not None and trunk.last.num_steps >= far):
                 found[trunk.seed] = math.inf if steps is None else steps
     return list(found.values())
 

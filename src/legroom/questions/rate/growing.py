@@ -12,8 +12,10 @@ from legroom.session import Session
 
 COOLDOWN = 0.2
 """Of the updates before it."""
-WARMUP_SHARE, LEAST_WARMUP = 0.005, 10
-"""Of the job's own updates, and at least: a climb that costs little and saves trunks at high rates."""
+WARMUP_SHARE = 0.005
+"""Of the job's own updates: a climb that costs little and saves trunks at high rates."""
+SHORT_SHARE, LEAST_WARMUP, SHORT_WARMUP = 0.02, 3, 10
+"""A warm-up is no shorter than that share of the job's own updates, between so many updates."""
 BRANCH_SHARE = 0.5
 """Samples of a batch branch, of those before it."""
 NEAR, FAR = 4, 16
@@ -156,4 +158,5 @@ def warmup_steps(question: RateQuestion) -> int:
     """Updates over which every trunk climbs to its rate."""
     share = round(WARMUP_SHARE * question.own_steps)
     share = share if question.most_warmup is None else min(share, question.most_warmup)
-    return max(int(question.settings["warmup_steps"]), LEAST_WARMUP, share)
+    least = max(LEAST_WARMUP, min(SHORT_WARMUP, round(SHORT_SHARE * question.own_steps)))
+    return max(int(question.settings["warmup_steps"]), least, share)

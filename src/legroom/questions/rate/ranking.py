@@ -13,6 +13,8 @@ TOO_FAR, HOPELESS = 1.25, 2.5
 """A trunk that is behind by so many times the updates twice in a row, or once, cannot win any more."""
 FARTHEST = 10.0
 """From the winner, as a factor: rates further away say nothing of the bottom."""
+STILL_FALLS = 0.97
+"""Times its least loss so far: what a longer run must come to, to count as still learning."""
 ALIKE = 1.1
 """Times the fewest updates: as far as seeds differ."""
 
@@ -92,6 +94,7 @@ def winner(trunks: Sequence[Trunk], question: RateQuestion, seeds: Sequence[Trun
     there = [(steps, trunk) for trunk in trunks if (steps := trunk.steps_to(wanted, judge))]
     if not there:
         return leader(trunks, 0)
+    there = [pair for pair in there if not is_given_up(pair[1], seen, question)] or there
     held = [(statistics.median(steps_by_seed(seen, trunk, wanted, judge)), trunk) for _, trunk in there]
     there = [pair for pair in held if math.isfinite(pair[0])] or there
     if judge == "loss":
@@ -129,6 +132,21 @@ def is_held(best: Trunk, seen: Sequence[Trunk], question: RateQuestion) -> bool:
     """Whether more than half of the seeds reach the target with the rate of that trunk."""
     seeds = {trunk.seed for trunk in seen if trunk.learning_rate == best.learning_rate and _is_there(trunk, question)}
     return len(seeds) > question.num_seeds / 2
+
+
+def is_given_up(best: Trunk, seen: Sequence[Trunk], question: RateQuestion) -> bool:
+    """Whether so many other seeds have settled short of the target with its rate that most will never reach it.
+
+    A model that is sure of what it gets wrong stays there, however long the run.
+    """
+    others = [trunk for trunk in seen if trunk.learning_rate == best.learning_rate and trunk.seed != best.seed]
+    return sum(not _is_there(trunk, question) and _is_over(trunk) for trunk in others) >= question.num_seeds / 2
+
+
+def _is_over(trunk: Trunk) -> bool:
+    """Whether it diverged, or its loss fell no more from one length to the next."""
+    losses = [point.loss for point in trunk.points]
+    return trunk.diverged_at is not None or (len(losses) > 1 and losses[-1] > STILL_FALLS * min(losses[:-1]))
 
 
 def _is_there(trunk: Trunk, question: RateQuestion) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from legroom.questions.rate.evidence import Evidence, Trunk
 from legroom.questions.rate.growing import COOLDOWN, LEAST_STEPS, Growing, branch_batches, warmup_steps
 from legroom.questions.rate.ramps import FIRST, diverging_rate, middle, read_ramp
-from legroom.questions.rate.ranking import bottom, is_held, leader, reached, survivors, winner
+from legroom.questions.rate.ranking import bottom, is_given_up, is_held, leader, reached, survivors, winner
 from legroom.questions.rate.records import RateQuestion
 from legroom.session import Session
 
@@ -31,6 +31,8 @@ FEW_LENGTHS = 2
 """Lengths before the winner's at which other seeds are looked at."""
 MORE_LENGTHS, LITTLE = 3, 1.25
 """How often a seed that is not there yet is grown on, and by which factor."""
+MOST_TURNS = 2
+"""How often another rate may win by what other seeds show, and be confirmed itself."""
 MORE_ON_ALL_DATA = 10
 """The same of the run on all of the data: how far the answer moves is what that run is for."""
 WORTH_TRYING = 1.4
@@ -68,7 +70,7 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
             rates = widen(trunks, rates, length, diverging_rate(growing.evidence.ramps))
     _refine(growing, question)
     _try_on_all_data(growing, question)  # before other seeds, which may take all that is left
-    _confirm(growing, question)
+    _confirm_winner(growing, question)
     _try_on_all_data(growing, question)  # where they made another rate win
 
 
@@ -100,7 +102,7 @@ def _holds(growing: Growing, question: RateQuestion, rates: Sequence[float]) -> 
     """
     for more in reversed(range(1, question.num_seeds)):
         best = _ahead(growing, question, rates)
-        if best is None or best.last is None or is_held(best, growing.evidence.trunks, question):
+        if best is None or best.last is None or _is_settled(best, growing, question):
             break
         other = Growing(growing.session, question, seed=growing.seed + more, started=growing.started)
         if not other.affords(other.ahead([best.learning_rate], best.last.to_step), SEARCH_SHARE):
@@ -108,6 +110,12 @@ def _holds(growing: Growing, question: RateQuestion, rates: Sequence[float]) -> 
         other.grow(best.learning_rate, best.last.to_step)
     best = _ahead(growing, question, rates)
     return best is not None and is_held(best, growing.evidence.trunks, question)
+
+
+def _is_settled(best: Trunk, growing: Growing, question: RateQuestion) -> bool:
+    """Whether most seeds reach the target with its rate, or most never will."""
+    seen = growing.evidence.trunks
+    return is_held(best, seen, question) or is_given_up(best, seen, question)
 
 
 def _ahead(growing: Growing, question: RateQuestion, rates: Sequence[float]) -> Trunk | None:
@@ -125,14 +133,24 @@ def _try_on_all_data(growing: Growing, question: RateQuestion) -> None:
         _grow_until_there(whole, best, growing, MORE_ON_ALL_DATA)
 
 
-def _confirm(growing: Growing, question: RateQuestion) -> None:
-    """The winner on other seeds, to the length at which it was there; batch branches leave the first of them."""
-    best = winner(growing.trunks, question, growing.evidence.trunks)
-    if best is None or best.last is None:
+def _confirm_winner(growing: Growing, question: RateQuestion) -> None:
+    """The winner on other seeds; and again where these make another rate win, which one seed has shown so far."""
+    before: Trunk | None = None
+    for turn in range(1 + MOST_TURNS):
+        best = winner(growing.trunks, question, growing.evidence.trunks)
+        if best is None or (before is not None and best.learning_rate == before.learning_rate):
+            return
+        _confirm(growing, question, best, has_branches=not turn)
+        before = best
+
+
+def _confirm(growing: Growing, question: RateQuestion, best: Trunk, *, has_branches: bool) -> None:
+    """A rate on other seeds, to the length at which it was there; batch branches leave the first of them."""
+    if best.last is None:
         return
     for more in range(1, question.num_seeds):
         other = Growing(growing.session, question, seed=growing.seed + more, started=growing.started)
-        if more == 1:
+        if more == 1 and has_branches:
             for share in BRANCHED_AT:
                 branch_batches(other, best, round(share * best.last.to_step))
         _grow_until_there(other, best, growing, MORE_LENGTHS)

@@ -21,6 +21,8 @@ from legroom.questions.base import Answer
 from legroom.requests import Describe, JobDescription, Request
 
 ENOUGH_CORES = 4
+BUSY_SHARE = 0.2
+"""Of all cores, that other programs may use before it is worth a word."""
 Progress = Callable[[str, float], None]
 """Called with what happens now and the share of the work done, 0 to 1."""
 Result = TypeVar("Result")
@@ -53,6 +55,18 @@ class Run:
     """Told what was measured before and is used again."""
     together: str = ""
     """Questions with the same word here use each other's records, resumed or not; empty: this one stands alone."""
+
+    def busy_notes(self) -> list[str]:
+        """A sentence where other programs use cores that timings need, told at once."""
+        busy, num = self.host.busy_cores(), self.host.limits.num_cores
+        if busy < BUSY_SHARE * num:
+            return []
+        sentence = (
+            f"Other programs use {busy:.1f} of {num} cores: seconds will be too long and differ from run to run, small "
+            "steps on a CPU most. Stop those programs, or ask again when they are done"
+        )
+        self.tell(sentence)
+        return [sentence]
 
 
 class Session:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import types
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from legroom.host import limits
 from legroom.host.gpus import read_gpus
-from legroom.host.limits import read_limits
+from legroom.host.limits import read_busy_cores, read_limits
 
 GIB, MIB = 2**30, 2**20
 V2_MOUNT = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
@@ -338,3 +339,12 @@ def test_no_cards_come_with_a_reason(monkeypatch, nvml, reason):
     gpus, why_none = read_gpus({})
     assert gpus == []
     assert reason in (why_none or "")
+
+
+def test_a_core_that_another_program_keeps_busy_is_seen():
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            time.sleep(0.2)
+            assert 0.5 < read_busy_cores() <= os.cpu_count()
+        finally:
+            busy.kill()

@@ -1,10 +1,11 @@
 """The machine legroom runs on, read once and passed on, so that tests plant one instead."""
 
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from legroom.host.gpus import Gpu, read_gpus
-from legroom.host.limits import HostLimits, read_limits
+from legroom.host.limits import HostLimits, read_busy_cores, read_limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +15,8 @@ class Host:
     limits: HostLimits
     gpus: tuple[Gpu, ...] = ()
     why_no_gpu: str | None = None
+    busy_cores: Callable[[], float] = lambda: 0.0
+    """How many of the cores other programs keep busy now."""
 
     @property
     def name(self) -> str:
@@ -26,4 +29,4 @@ class Host:
 def read_host() -> Host:
     """The machine as it is now."""
     gpus, why_none = read_gpus()
-    return Host(limits=read_limits(), gpus=tuple(gpus), why_no_gpu=why_none)
+    return Host(limits=read_limits(), gpus=tuple(gpus), why_no_gpu=why_none, busy_cores=read_busy_cores)

@@ -11,6 +11,8 @@ from pathlib import Path, PurePosixPath
 from legroom.units import format_bytes
 
 ROOT = Path("/")
+LOOK_SECONDS = 0.4
+"""For which other programs are watched: less would take the end of one that starts legroom for a load."""
 SLURM_NAMES = ("SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE", "SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU")
 
 
@@ -48,6 +50,15 @@ def read_limits(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> H
         shm_bytes=shutil.disk_usage(shm).free if shm.is_dir() else None,
         notes=tuple(_notes(root, environ)),
     )
+
+
+def read_busy_cores() -> float:
+    """How many of the cores that this process may use are busy, over a moment in which it waits."""
+    import psutil
+
+    shares = psutil.cpu_percent(interval=LOOK_SECONDS, percpu=True)
+    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(len(shares))
+    return float(sum(shares[core] for core in allowed if core < len(shares))) / 100
 
 
 def _core_bounds(root: Path, environ: Mapping[str, str]) -> Iterator[tuple[float, str]]:

@@ -14,6 +14,7 @@ def plant_host(
     available_bytes: int | None = None,
     shm_bytes: int | None = 32 * GIB,
     gpus: tuple[Gpu, ...] = (),
+    busy_cores: float = 0.0,
 ) -> Host:
     """A host with these limits, and no more.
 
@@ -28,7 +29,8 @@ def plant_host(
         memory_because="planted",
         shm_bytes=shm_bytes,
     )
-    return Host(limits=limits, gpus=gpus, why_no_gpu=None if gpus else "planted: there is none")
+    why_none = None if gpus else "planted: there is none"
+    return Host(limits=limits, gpus=gpus, why_no_gpu=why_none, busy_cores=lambda: busy_cores)
 
 
 def plant_gpu(*, total_bytes: int = 80 * GIB) -> Gpu:

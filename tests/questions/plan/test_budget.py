@@ -1,16 +1,20 @@
 """A budget bounds the whole plan: what it left no time for is told, and the plan is the best that was found by then."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from legroom import api
 from legroom.plan_file import read_plan
 from legroom.questions.devices.records import TimeRanks
 from legroom.questions.memory.records import StepPeaks
+from legroom.questions.plan.asking import Search
 from legroom.questions.plan.view import section, summary
 from legroom.questions.rate.records import GrowTrunk
 from legroom.questions.speed.records import TimeSteps
 from legroom.session import advise_again
+from legroom.testing import plant_host
 from legroom.training.records import Train
 
 LATE = 5.0
@@ -118,3 +122,33 @@ def test_a_plan_of_a_long_job_costs_half_a_run_at_most_unless_a_budget_is_named(
 
 def test_a_plan_of_a_short_job_has_five_minutes_unless_a_budget_is_named(planted, tmp_path):
     assert not any("was given half" in note for note in ask(planted, tmp_path, None, target="same")[0].notes)
+
+
+@pytest.mark.parametrize(("busy_cores", "is_told"), [(0.1, False), (1.6, True)])
+def test_programs_that_use_the_cores_are_told_before_anything_is_timed(planted, tmp_path, busy_cores, is_told):
+    told = []
+    run = api.Run(
+        out=tmp_path, engine=(machine := planted.plant()), host=plant_host(busy_cores=busy_cores), clock=machine.clock
+    )
+    run = replace(run, tell=lambda sentence: told.append((sentence, len(machine.asked))))
+    answer = api.plan("digits", target="loss=0.12", budget=3000.0, device="cpu", run=run)
+    sentences = [(sentence, num) for sentence, num in told if "Other programs use 1.6 of 2 cores" in sentence]
+    assert bool(sentences) == is_told
+    assert all(num == 0 for _, num in sentences)
+    assert any(note.startswith("Other programs use") for note in answer.notes) == is_told
+
+
+@pytest.mark.parametrize(("gone", "budget"), [(10.0, 75.0), (100.0, 300.0)])
+def test_a_budget_is_not_shortened_to_what_is_gone_already(gone, budget):
+    found = []
+    search = SimpleNamespace(
+        is_budget_named=False,
+        budget=300.0,
+        started=0.0,
+        clock=lambda: gone,
+        question=SimpleNamespace(notes=[]),
+        learn=lambda notes: found.extend(notes),
+    )
+    Search.bound_by(search, 150.0)
+    assert search.budget == budget
+    assert len(found) == (budget < 300.0)

@@ -126,7 +126,7 @@ def plan(
         numbers=numbers,
         num_devices_here=num_here,
         offers=offers or "",
-        notes=[ONE_HERE] if devices.strip() == "all" and num_here == 1 else [],
+        notes=[*([ONE_HERE] if devices.strip() == "all" and num_here == 1 else []), *run.busy_notes()],
         num_cores=run.host.limits.num_cores,
         code=code or "",
     )

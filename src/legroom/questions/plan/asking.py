@@ -140,9 +140,10 @@ class Search:
 
     def bound_by(self, whole: float) -> None:
         """A plan of a long job costs no more than a share of that job's own run, unless somebody named a budget."""
-        if self.is_budget_named or whole <= LONG:
+        most = min(MOST_SECONDS, OWN_RUN_SHARE * whole)
+        if self.is_budget_named or whole <= LONG or most < self.clock() - self.started:
             return
-        self.budget = min(MOST_SECONDS, OWN_RUN_SHARE * whole)
+        self.budget = most
         notes = [note for note in self.question.notes if not note.startswith(OWN_RUN)]
         if self.budget < MOST_SECONDS:
             half = f"the plan was given half of that, {format_seconds(self.budget)}. --budget names another"

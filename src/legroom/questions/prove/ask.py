@@ -59,7 +59,7 @@ def prove(
         raise UsageError(f'{plan} names no target. Add --target score=0.97, or a line target = "score=0.97" to it')
     aim = read_target(target or planned.target)
     is_planned = not target or (bool(planned.target) and aim == read_target(planned.target))
-    place = choose_target(run.host, device).device
+    place, busy = choose_target(run.host, device).device, run.busy_notes()
     with open_session("prove", address, run) as session:
         description = session.describe(run.seed)
         _refuse(description, aim[0])
@@ -83,7 +83,7 @@ def prove(
             predicted_range=planned.predicted_range if is_planned else None,
             plan_cost_seconds=planned.cost_seconds,
             price_per_hour=price,
-            notes=(*arms.notes, *([] if is_planned or not planned.target else [OTHER_TARGET])),
+            notes=(*busy, *arms.notes, *([] if is_planned or not planned.target else [OTHER_TARGET])),
         )
         session.note(question)
         run_all(session, question)

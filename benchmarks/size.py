@@ -1,15 +1,17 @@
 """`legroom size` beside what was held out, and beside planted laws.
 
     python benchmarks/size.py planted [NUM_CASES]
-    python benchmarks/size.py JOB [BUDGET] [SEED] [FOLDER]   digits, char-lm, word-lm or speech; budget as 4min
-    python benchmarks/size.py over FOLDER                    the last line alone
+    python benchmarks/size.py JOB [BUDGET] [SEED] [FOLDER] [DEVICE]
+    python benchmarks/size.py over FOLDER                             the last line alone
+
+JOB is digits, char-lm, word-lm or speech, BUDGET as 4min, and DEVICE cpu where none is named.
 
 The jobs are those of N. Ardalani, J. Hestness and G. Diamos (2018), reduced so that two cores train them in minutes:
 less text, shorter sequences, smaller batches, narrower and shallower models, and a higher rate. Widths and shares of
 the data are chosen so that the held-out width is 4 times the largest of the fit, and the whole 4 times its most data.
 That is 16 times its least, of words 4 times: of fewer they learn no more than how frequent each is. Printed is a row
 for every trial and for every point held out; the last line is over all answers that FOLDER holds, each kept there as
-JOB-SEED.json, less the curves of its trials.
+JOB-SEED.json, its losses to four digits: by them other rules of when a trial has settled can be judged.
 """
 
 import json
@@ -22,17 +24,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from legroom import Job, api
-from legroom.logbook import Entry
 from legroom.questions.size.answer import SizeAnswer
-from legroom.questions.size.evidence import gather
-from legroom.questions.size.fake import FakeSizes
 from legroom.questions.size.fits import fit_steps
-from legroom.questions.size.records import SizeQuestion
+from legroom.questions.size.planted import evidence_of, plant
 from legroom.questions.size.scores import score_held_out
-from legroom.questions.size.search import planned as planned_of
 from legroom.units import parse_seconds
 from legroom.workloads.text.chance import unigram_loss
 
@@ -45,6 +41,7 @@ PLANS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 NUM_TRAIN, NUM_VALID = 160_000, 6_000
 """Characters or words."""
+CURVES = ("curve", "cooled_curve")
 AS_GOOD = 1.15
 """Times the fastest size's time to the loss wanted: what is asked of the size chosen."""
 
@@ -85,22 +82,13 @@ def speech() -> Job:
     return replace(job, baseline=replace(job.baseline, learning_rate=3e-3))
 
 
-def plant(seed: int) -> FakeSizes:
-    """A law with a plateau in half of the cases, and 2 to 20 % of noise on every count of updates."""
-    rng = np.random.default_rng(seed)
-    k1, k2, level = rng.uniform(0.3, 1.2), rng.uniform(0.2, 1.1), 10 ** rng.uniform(1.8, 3.2)
-    share = rng.choice([0.0, rng.uniform(0.05, 0.7)])
-    a = (1 - share) * level * (32 * 32.0**2) ** k2 / 1250**k1
-    return FakeSizes(a=a, k1=k1, k2=k2, b=share * level, noise=rng.uniform(0.02, 0.2))
-
-
 def planted(num_cases: int) -> None:
     """How often the evidence of the question, its trials and their curves, finds what was planted."""
     inside: list[list[bool]] = []
     held: list[bool] = []
     for seed in range(num_cases):
         fake = plant(seed)
-        evidence = gather(entries(fake), question_of(fake))
+        evidence = evidence_of(fake)
         law = fit_steps([trial for trial in evidence.of() if not trial.held_out])
         spans = ((law.k1_range, fake.k1), (law.k2_range, fake.k2), (law.b_range, fake.b))
         inside.append([low <= truth <= high for (low, high), truth in spans])
@@ -110,41 +98,25 @@ def planted(num_cases: int) -> None:
     print(f"all three: {sum(map(all, inside))} of {num_cases}; points held out: {sum(held)} of {len(held)}")
 
 
-def question_of(fake: FakeSizes) -> SizeQuestion:
-    """Four widths and three shares of the data, three seeds each, as by default."""
-    return SizeQuestion(
-        device="cpu",
-        settings={"seed": 0, "learning_rate": 0.1, "batch_size": 32},
-        vary="width",
-        values=(16, 32, 64, 128),
-        own_value=128,
-        num_parameters=[fake.parameters(width) for width in (16, 32, 64, 128)],
-        fractions=(0.0625, 0.125, 0.25),
-        num_samples=fake.num_samples,
-    )
-
-
-def entries(fake: FakeSizes) -> list[Entry]:
-    """What a logbook would hold of all that is planned."""
-    question = question_of(fake)
-    requests = [question.trial(each.value, each.fraction, each.more, 1e6, each.solver) for each in planned_of(question)]
-    return [Entry(run="", request=each, result=fake.train(each), seconds=0.0, at="") for each in requests]
-
-
-def measure(name: str, budget: str, seed: int, kept: Path | None) -> None:
+def measure(name: str, budget: str, seed: int, kept: Path | None, device: str) -> None:
     """One job, asked as a user would; its answer is kept where a folder is named."""
     job, words = PLANS[name]
     with tempfile.TemporaryDirectory() as folder:
         run = api.Run(out=Path(folder), seed=seed, timeout=600.0)
-        answer = api.size(job, device="cpu", budget=parse_seconds(budget), run=run, **words)
+        answer = api.size(job, device=device, budget=parse_seconds(budget), run=run, **words)
     print_rows(name, answer)
     told = {**answer.to_json(), "chosen_ratios": chosen(answer)[1]}
-    told["points"] = [{**each, "curve": None, "cooled_curve": None} for each in told["points"]]
+    told["points"] = [{**each, **{name: _rounded(each[name]) for name in CURVES}} for each in told["points"]]
     told["lines"] = told["pace_line"] = None
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
-        (kept / f"{name}-{seed}.json").write_text(json.dumps(told, indent=1) + "\n")
+        (kept / f"{name}-{seed}.json").write_text(json.dumps(told) + "\n")
     over([told] if kept is None else read(kept))
+
+
+def _rounded(curve: dict[str, list[float]]) -> dict[str, list[float]]:
+    """To four digits."""
+    return {name: [float(f"{value:.4g}") for value in values] for name, values in curve.items()}
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
@@ -250,8 +222,8 @@ def main(words: Sequence[str]) -> None:
     elif words[0] == "over":
         over(read(Path(words[1])))
     else:
-        budget, seed, folder = (*words[1:], *("4min", "0", "")[len(words) - 1 :])
-        measure(words[0], budget, int(seed), Path(folder) if folder else None)
+        budget, seed, folder, device = (*words[1:], *("4min", "0", "", "cpu")[len(words) - 1 :])
+        measure(words[0], budget, int(seed), Path(folder) if folder else None, device)
 
 
 if __name__ == "__main__":

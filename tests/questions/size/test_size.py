@@ -3,65 +3,35 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from legroom import api
 from legroom.errors import NothingMeasured, UsageError
 from legroom.job import Settings
-from legroom.logbook import Entry
 from legroom.questions.size import ask as ask_size
 from legroom.questions.size import command
-from legroom.questions.size.evidence import gather
 from legroom.questions.size.fits import fit_steps
-from legroom.questions.size.records import SizeQuestion, TrainSize
-from legroom.questions.size.search import planned
+from legroom.questions.size.planted import FRACTIONS, WIDTHS, evidence_of, plant
+from legroom.questions.size.records import TrainSize
 from legroom.reports.views import to_json
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, FakeSizes, plant_host
 
 NUM_CASES = 14
 """A hundred: `python benchmarks/size.py planted`."""
-WIDTHS, FRACTIONS = (16, 32, 64, 128), (0.0625, 0.125, 0.25)
 USUAL_FRACTIONS = (0.01562, 0.0625, 0.25)
 PLANTED = FakeSizes(a=40.0, k1=0.8, k2=0.5, b=60.0)
-
-
-def plant(seed):
-    """A law with a plateau in half of the cases, and the noise that counts of real jobs have."""
-    rng = np.random.default_rng(seed)
-    k1, k2, level = rng.uniform(0.3, 1.2), rng.uniform(0.2, 1.1), 10 ** rng.uniform(1.8, 3.2)
-    share = rng.choice([0.0, rng.uniform(0.05, 0.7)])
-    a = (1 - share) * level * (32 * 32.0**2) ** k2 / 1250**k1
-    return FakeSizes(a=a, k1=k1, k2=k2, b=share * level, noise=rng.uniform(0.02, 0.2))
 
 
 def holds(span, value):
     return span[0] <= value <= span[1]
 
 
-def gathered(fake):
-    """The evidence of a question, as a logbook would hold it."""
-    question = SizeQuestion(
-        device="cpu",
-        settings={"seed": 0, "learning_rate": 0.1, "batch_size": 32},
-        vary="width",
-        values=WIDTHS,
-        own_value=128,
-        num_parameters=[fake.parameters(width) for width in WIDTHS],
-        fractions=FRACTIONS,
-        num_samples=fake.num_samples,
-    )
-    requests = [question.trial(each.value, each.fraction, each.more, 1e6, each.solver) for each in planned(question)]
-    entries = [Entry(run="", request=each, result=fake.train(each), seconds=0.0, at="") for each in requests]
-    return gather(entries, question)
-
-
 def test_exponents_and_plateau_lie_in_their_ranges_in_at_least_85_of_100_cases():
     num_held = 0
     for seed in range(NUM_CASES):
         fake = plant(seed)
-        law = fit_steps([trial for trial in gathered(fake).of() if not trial.held_out])
+        law = fit_steps([trial for trial in evidence_of(fake).of() if not trial.held_out])
         num_held += holds(law.k1_range, fake.k1) and holds(law.k2_range, fake.k2) and holds(law.b_range, fake.b)
     assert num_held >= 0.85 * NUM_CASES
 

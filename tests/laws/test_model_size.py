@@ -8,6 +8,7 @@ import pytest
 
 from legroom.errors import UsageError
 from legroom.laws.model_size import Count, fit_size
+from legroom.questions.size.planted import draw
 
 NUM_CASES = 30
 """A hundred take 6 s: `benchmarks/size_laws.py`."""
@@ -42,11 +43,10 @@ TRUTH = Truth(a=40.0, k1=0.8, k2=0.5, b=60.0)
 
 
 def plant(rng):
-    """A law with a plateau in half of the cases, and its noise, as the runs of real jobs have it."""
-    k1, k2, middle = rng.uniform(0.3, 1.2), rng.uniform(0.2, 1.1), 10 ** rng.uniform(1.5, 3.5)
-    share = rng.choice([0.0, rng.uniform(0.05, 0.7)])
+    """A law about the middle of those places."""
+    k1, k2, middle, share, noise = draw(rng, (1.5, 3.5))
     a = (1 - share) * middle * math.exp(k2 * np.log(MODELS).mean() - k1 * np.log(DATA).mean())
-    return Truth(a=a, k1=k1, k2=k2, b=share * middle, noise=rng.uniform(0.02, 0.2))
+    return Truth(a=a, k1=k1, k2=k2, b=share * middle, noise=noise)
 
 
 def holds(span, value):
@@ -102,6 +102,14 @@ def test_a_run_that_ended_early_counts_where_the_law_lies_below_it_and_nowhere_e
     telling = fit_size([*far, place._replace(steps=2.0 * place.steps, at_least=True)])
     assert harmless.k1 == pytest.approx(alone.k1, abs=0.02)
     assert telling.steps(*place[:2]) > 1.1 * alone.steps(*place[:2])
+
+
+def test_runs_that_ended_where_the_law_lies_above_them_make_it_no_surer():
+    rng = np.random.default_rng(1)
+    counts = Truth(a=40.0, k1=0.8, k2=0.5, b=60.0, noise=0.1).counts(MODELS, DATA, rng)
+    harmless = [Count(m, d, 1.0, at_least=True) for m in MODELS for d in DATA] * 4
+    spans = [fit_size(seen).steps_range(4e4, 4e3, num_runs=None) for seen in (counts, counts + harmless)]
+    assert spans[1][1] / spans[1][0] == pytest.approx(spans[0][1] / spans[0][0], rel=0.01)
 
 
 def test_one_data_size_leaves_its_exponent_open():

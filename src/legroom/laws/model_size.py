@@ -76,7 +76,7 @@ class SizeLaw:
         return float(np.exp(np.median(self.draws.log_steps(num_parameters, num_samples))))
 
     def steps_range(
-        self, num_parameters: float, num_samples: float, *, num_runs: int | None = 1
+        self, num_parameters: float, num_samples: float, *, num_runs: float | None = 1
     ) -> tuple[float, float]:
         """Where the mean of so many runs lies, or with None the law itself."""
         logs = self.draws.log_steps(num_parameters, num_samples)
@@ -156,7 +156,9 @@ class _Misfit:
 
     def __init__(self, model: Array, data: Array, seen: Array, bounds: NDArray[np.bool_]) -> None:
         self.model, self.data, self.seen, self.bounds = model, data, seen, bounds
-        self.free = float((~bounds).sum()) - 1 + USUAL_WEIGHT
+        self.num_counted = int((~bounds).sum())
+        # A bound may add its square, and says nothing of the noise: how far beyond it that run would go nobody knows.
+        self.free = float(self.num_counted) - 1 + USUAL_WEIGHT
 
     def grid(self, k1: Array, k2: Array, share: Array) -> tuple[Array, Array]:
         """Squares left over at the best level, and that level."""
@@ -195,7 +197,7 @@ def _law(middle: tuple[float, float], place: _Misfit, axes: Sequence[Array]) -> 
     spread = np.sqrt(squares.ravel()[chosen] / place.free)
     student = np.random.default_rng(0).standard_t(place.free, (2, NUM_DRAWS))  # the same always
     k1, k2, share = (axis[index] for axis, index in zip(axes, np.unravel_index(chosen, weights.shape), strict=True))
-    levels = level.ravel()[chosen] + spread * student[0] / math.sqrt(len(place.seen))
+    levels = level.ravel()[chosen] + spread * student[0] / math.sqrt(place.num_counted)
     draws = Draws(middle, k1, k2, share, levels, spread * student[1])
     floors = np.exp(levels) * share
     first, second, floor = (float(np.median(each)) for each in (k1, k2, floors))

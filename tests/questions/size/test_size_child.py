@@ -1,7 +1,9 @@
 """What a child does for `legroom size`: builds the sizes, scales their rates, trains until the loss has settled."""
 
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,13 +11,14 @@ from torch import nn
 
 from legroom import api
 from legroom.child.built_job import BuiltJob
+from legroom.clock import monotonic
 from legroom.errors import UsageError
 from legroom.job import Score
 from legroom.job_address import address_of
 from legroom.questions.size.child.rates import scale_rates, shapes_of
 from legroom.questions.size.child.share import share_of
 from legroom.questions.size.child.sizes import count_sizes
-from legroom.questions.size.child.trial import sized, take_peak, train_size
+from legroom.questions.size.child.trial import Trial, sized, take_peak, train_size
 from legroom.questions.size.curve import Curve
 from legroom.questions.size.records import CountSizes, TrainSize
 from legroom.training.branches import Trunk
@@ -183,3 +186,33 @@ def test_a_real_job_is_asked_from_end_to_end(tmp_path):
     assert answer.own_value == 24
     assert answer.recommended_width in (8, 16, 24)
     assert (tmp_path / "report.html").is_file()
+
+
+class Stands:
+    """A trunk whose loss falls for 200 updates and stands still from then on."""
+
+    trainer = SimpleNamespace(job=SimpleNamespace(score=None), feed=SimpleNamespace(steps_per_epoch=1))
+
+    def __init__(self):
+        self.at, self.left_at = 0, []
+
+    def advance(self, num_steps):
+        self.at += num_steps
+        return [1.0] * num_steps
+
+    def evaluate(self):
+        return SimpleNamespace(loss=1 + abs(math.log(min(self.at, 200) / 200)) + 1e-4 * self.at / 200, score=None)
+
+    def branch(self, **words):
+        self.left_at.append(self.at)
+        return [self.evaluate()]
+
+
+def test_copies_cool_down_up_to_the_minimum_and_not_while_the_trial_waits_to_be_sure_of_it(built, monkeypatch):
+    monkeypatch.setattr("legroom.questions.size.child.trial.COOLED_EVERY", 1)
+    trunk = Stands()
+    waits = Trial(trunk, trial(built, cools=True), monotonic(), SimpleNamespace(take_peak=lambda: 1, reserved=dict))
+    assert waits.run() == "settled"
+    lowest = waits.curve.lowest_step
+    assert trunk.at > 2.5 * lowest
+    assert 1.4 * lowest < max(trunk.left_at) <= 1.65 * lowest

@@ -56,6 +56,11 @@ class Curve:
         return float(math.exp(self.log_losses.min()))
 
     @property
+    def lowest_step(self) -> float:
+        """Where that is."""
+        return float(math.exp(self.log_steps[int(self.log_losses.argmin())]))
+
+    @property
     def last_step(self) -> float:
         """Where it ends."""
         return float(math.exp(self.log_steps[-1]))

@@ -13,7 +13,8 @@ from legroom.questions.size.fits import fit_losses, fit_steps
 from legroom.questions.size.loss_law import LossLaw
 from legroom.questions.size.plateau import find_plateau
 from legroom.questions.size.records import SizeQuestion
-from legroom.questions.size.scores import compare_solvers, score_held_out, tells_losses
+from legroom.questions.size.scores import score_held_out, tells_losses
+from legroom.questions.size.solvers import compare_solvers
 from legroom.questions.size.trials import Trial
 
 

@@ -1,15 +1,12 @@
-"""How the laws did at what was held out, and how optimizers compare by theirs."""
+"""How the laws did at what was held out."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from legroom.errors import NothingMeasured
 from legroom.laws.model_size import SizeLaw
 from legroom.questions.size.evidence import Evidence
-from legroom.questions.size.fits import fit_steps
 from legroom.questions.size.loss_law import LossLaw
-from legroom.questions.size.records import SizeQuestion, Solver
 from legroom.questions.size.trials import Trial, middle
 
 LEAST_INSIDE = 0.8
@@ -29,7 +26,7 @@ def _score(law: SizeLaw, losses: LossLaw | None, trials: Sequence[Trial]) -> dic
     at_least = math.isinf(steps)
     if at_least:
         steps = middle(trial.steps for trial in trials if trial.steps is not None)
-    low, high = law.steps_range(*place, num_runs=len(trials))
+    low, high = law.steps_range(*place, num_runs=as_sure(len(trials)))
     foretold = law.steps(*place)
     return {
         "value": trials[0].value,
@@ -44,6 +41,15 @@ def _score(law: SizeLaw, losses: LossLaw | None, trials: Sequence[Trial]) -> dic
         "inside": steps <= high if at_least else low <= steps <= high,
         **_loss_score(losses, place, middle(trial.least_loss for trial in trials), at_most=at_least),
     }
+
+
+def as_sure(num_runs: int) -> float:
+    """Of how many runs a mean scatters as the median of these does, if they are normal; two have none but their mean.
+
+    >>> [round(as_sure(num_runs), 1) for num_runs in (1, 2, 3, 5, 101)]
+    [1, 2, 2.2, 3.5, 64.6]
+    """
+    return num_runs if num_runs < 3 else 2 / math.pi * num_runs + 1 - 2 / math.pi - 0.04
 
 
 def _loss_score(losses: LossLaw | None, place: tuple[int, int], least: float, *, at_most: bool) -> dict[str, Any]:
@@ -64,45 +70,3 @@ def tells_losses(held_out: Sequence[dict[str, Any]]) -> bool:
     """Whether the law of the loss did well enough at what was held out to be believed beyond it."""
     inside = [each["loss_inside"] for each in held_out if "loss_inside" in each]
     return bool(sum(inside) >= LEAST_INSIDE * len(inside))
-
-
-def compare_solvers(evidence: Evidence, question: SizeQuestion) -> tuple[list[dict[str, Any]], dict[str, bool | None]]:
-    """The law of each optimizer on the same sizes and data, and what they say of Adam against SGD."""
-    if not question.compares_solvers:
-        return [], {}
-    names: tuple[Solver, ...] = ("sgd", "adam")
-    found = {name: _solver(evidence, question, name) for name in names}
-    listed = [each for each in found.values() if each]
-    sgd, adam = found["sgd"], found["adam"]
-    if not sgd or not adam:
-        return listed, {"adam_needs_fewer": None, "adam_is_steeper": None}
-    return listed, {
-        "adam_needs_fewer": _below(adam["steps_range"], sgd["steps_range"]),
-        "adam_is_steeper": _below(sgd["k2_range"], adam["k2_range"]),
-    }
-
-
-def _below(low: tuple[float, float], high: tuple[float, float]) -> bool | None:
-    """Whether one range lies below the other; None where they overlap."""
-    return True if low[1] < high[0] else False if high[1] < low[0] else None
-
-
-def _solver(evidence: Evidence, question: SizeQuestion, name: Solver) -> dict[str, Any]:
-    solver: Solver = "own" if name == question.own_solver else name
-    trials = [trial for trial in evidence.of(solver) if not trial.held_out]
-    try:
-        law = fit_steps(trials)
-    except NothingMeasured:
-        return {}
-    sizes, samples = ([getattr(trial.result, what) for trial in trials] for what in ("num_parameters", "num_samples"))
-    place = middle(sizes), middle(samples)
-    parts = ("a", "a_range", "k1", "k1_range", "k2", "k2_range", "b", "b_range")
-    return {
-        "solver": name,
-        "learning_rate": question.rate_of(solver, evidence.rate_factor(solver)),
-        "is_own": solver == "own",
-        **{part: getattr(law, part) for part in parts},
-        "steps": law.steps(*place),
-        "steps_range": law.steps_range(*place, num_runs=None),
-        "num_trials": len(trials),
-    }

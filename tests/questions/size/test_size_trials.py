@@ -106,3 +106,11 @@ def test_trials_that_learned_nothing_are_left_out_of_the_fit_and_named(ask, tmp_
 def test_where_nothing_was_learned_at_any_size_that_is_why_there_is_no_law(ask, tmp_path):
     with pytest.raises(NothingMeasured, match="Some scored no better than a model that learned nothing"):
         ask(replace(PLANTED, at_chance=(16, 32, 64, 128)), tmp_path)
+
+
+def test_where_the_largest_size_never_ran_the_largest_that_did_scores_the_fit(ask, tmp_path):
+    fake = replace(PLANTED, most_parameters=32 * 200**2)
+    answer, _ = ask(fake, tmp_path, widths=[16, 32, 64, 128, 256])
+    assert {each["value"] for each in answer.held_out if each["fraction"] < 1} == {128}
+    few, _ = ask(fake, tmp_path / "few", widths=[32, 64, 128, 256])
+    assert not [each for each in few.held_out if each["fraction"] < 1]

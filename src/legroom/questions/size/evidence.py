@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from legroom.logbook import Entry
 from legroom.questions.size.curve import smooth
@@ -77,7 +77,13 @@ def gather(entries: Iterable[Entry], question: SizeQuestion) -> Evidence:
                 trial = _trial(request, result, question, factor)
                 found[(trial.value, trial.fraction, trial.seed, trial.solver, factor)] = trial
     own = question.own_value if question.target_loss is None else None
-    return Evidence(trials=list(found.values()), own_value=own)
+    return Evidence(trials=_held_out(list(found.values()), question), own_value=own)
+
+
+def _held_out(trials: Sequence[Trial], question: SizeQuestion) -> list[Trial]:
+    """With the largest size that ran held out: of many sizes the budget may not last for the largest."""
+    held = question.held_of({trial.value for trial in trials if trial.solver == "own" and trial.curve is not None})
+    return [replace(trial, held_out=trial.held_out or trial.value == held) for trial in trials]
 
 
 def _factor(request: TrainSize, question: SizeQuestion) -> float | None:

@@ -1,6 +1,6 @@
 """How a job learns at other sizes: parameters by width or depth, and trials on a share of the data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +14,10 @@ USUAL_RATES: Mapping[Solver, float] = {"sgd": 0.1, "adam": 1e-3}
 """Of an optimizer that is not the job's own, where both are compared."""
 RATE_FACTORS = (1.0, 0.3, 3.0)
 """On that rate: at the smallest size all are tried, and the one that comes to the lowest loss is taken."""
+
+
+LEAST_LEFT = 3
+"""Sizes in the fit, where the largest was never run and another is held out in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +161,14 @@ class SizeQuestion:
         """That the optimizer trains at: the job's own, or the usual one times the factor."""
         return factor * USUAL_RATES.get(solver, float(self.settings["learning_rate"]))
 
+    def held_of(self, ran: Collection[int]) -> int | None:
+        """The largest; where that did not run, the largest that did, if three others are left."""
+        if self.held_value is None or self.held_value in ran:
+            return self.held_value
+        return max(ran) if len(ran) > LEAST_LEFT else None
+
     def is_held_out(self, value: int, fraction: float) -> bool:
-        """Whether a trial there scores the fit instead of taking part in it."""
+        """Whether a trial there scores the fit instead of taking part in it, if the largest size runs."""
         return value == self.held_value or (fraction == 1.0 and self.holds_out_whole)
 
     def trial(

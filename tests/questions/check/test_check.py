@@ -99,6 +99,20 @@ def test_steps_are_timed_with_the_plans_own_variables_and_only_their_like_is_com
     assert any("how long a step took" in what for what in answer.not_measured)
 
 
+def test_a_batch_is_proved_with_the_plans_own_variables(tmp_path):
+    path, engine = planned(tmp_path, more='[environment]\nvalue = "MALLOC_MMAP_MAX_=0"\n'), machine()
+    answer = check(path, engine)
+    (proof,) = (request for request in engine.asked if isinstance(request, StepPeaks))
+    assert proof.environment == {"MALLOC_MMAP_MAX_": "0"}
+    assert advise_again(tmp_path, "check") == answer
+
+
+def test_a_batch_that_a_check_proved_bounds_no_later_question(tmp_path):
+    check(planned(tmp_path))
+    run = api.Run(out=tmp_path, engine=machine(), host=host(), resume=True)
+    assert api.speed("digits", device="cpu", run=run).largest_batch_size > 256
+
+
 FASTER = "[fused]\nvalue = true\n[channels_last]\nvalue = true\n"
 
 

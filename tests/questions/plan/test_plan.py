@@ -233,6 +233,25 @@ def test_no_batch_above_the_fastest_one_timed_is_proved(tmp_path, asked):
     assert any(bound in note and "none was faster" in note for note in answer.notes)
 
 
+def test_a_named_budget_proved_up_to_a_multiple_of_the_jobs_own_batch_bounds_no_timing_and_is_told(tmp_path):
+    machine = machine_of(bytes_per_sample=1e4, baseline=Settings(batch_size=4, num_workers=4))
+    answer = ask_plan(tmp_path, machine, memory="700MB")
+    assert item(answer, "max_batch_size").value == 64
+    assert any("Batches above 64 were not tried: that is 16 times the job's own" in note for note in answer.notes)
+    timed = [size for request in machine.asked if isinstance(request, TimeSteps) for size in request.batch_sizes]
+    assert max(timed) > 64
+
+
+def test_memory_and_a_plan_that_nothing_bounds_agree_on_the_largest_batch(tmp_path):
+    for bytes_per_sample in (4e6, 1.5e6, 6e6):
+        machines = [machine_of(bytes_per_sample=bytes_per_sample, baseline=Settings(num_workers=4)) for _ in range(2)]
+        alone, planned = tmp_path / f"{bytes_per_sample}-alone", tmp_path / f"{bytes_per_sample}-planned"
+        run = api.Run(out=alone, engine=machines[0])
+        found = api.memory("digits", device="cpu", memory="700MB", run=run)
+        answer = ask_plan(planned, machines[1], memory="700MB")
+        assert item(answer, "max_batch_size").value == found.max_batch_size < 16 * 32
+
+
 def test_speed_and_loading_are_asked_where_nobody_asked_them(tmp_path):
     machine = machine_of(bytes_per_sample=1e4)
     answer = ask_plan(tmp_path, machine)

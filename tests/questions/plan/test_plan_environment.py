@@ -11,6 +11,7 @@ from legroom.job import Settings
 from legroom.logbook import read_records
 from legroom.plan_file import read_plan
 from legroom.plan_use import variables_of
+from legroom.questions.memory.records import StepPeaks
 from legroom.questions.plan.advice import advise
 from legroom.questions.plan.forecast import forecast_of
 from legroom.questions.plan.records import OwnTurn, PlanQuestion
@@ -68,6 +69,25 @@ def test_variables_that_pay_are_tried_out_and_carried_in_the_plan(planted, tmp_p
     assert tried
     assert all(dict(request.variables) == REUSE_MALLOC for request in tried)
     assert advise_again(tmp_path / "kept", "plan") == answer
+
+
+@pytest.mark.parametrize("named", [{}, {"memory": "1GiB"}], ids=["what is free", "a budget"])
+def test_memory_is_proved_with_the_variables_that_the_plan_names(planted, tmp_path, named):
+    machine = plant(planted)
+    answer = planted.ask(tmp_path, machine, **named)
+    assert environment_of(answer) is not None
+    proofs = [request for request in machine.asked if isinstance(request, StepPeaks) and request.proof]
+    assert dict(proofs[-1].variables) == REUSE_MALLOC
+    assert proofs[-1].environment == REUSE_MALLOC
+    assert proofs[-1].batch_size >= answer.batch_size
+    assert [request.variables for request in proofs if not request.variables] == [{}] * len(named)
+
+
+def test_own_settings_that_stay_are_proved_with_what_they_will_run_with(planted, tmp_path):
+    machine = plant(planted, own=near_the_best(planted))
+    planted.ask(tmp_path, machine)
+    proofs = [request for request in machine.asked if isinstance(request, StepPeaks) and request.proof]
+    assert {tuple(request.variables) for request in proofs} == {tuple(REUSE_MALLOC)}
 
 
 def test_a_forecast_that_was_not_tried_out_counts_the_gain_of_variables(planted, tmp_path):

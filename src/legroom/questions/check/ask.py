@@ -48,7 +48,11 @@ def check(
         check_workers(settings.num_workers, run.host.limits.num_cores)
         about = memory_question(session, target, settings.precision, run.seed)
         about = replace(
-            about, num_workers=settings.num_workers, allocator=planned.value("allocator") or about.allocator
+            about,
+            most=settings.batch_size,
+            num_workers=settings.num_workers,
+            allocator=planned.value("allocator") or about.allocator,
+            variables=variables_of(planned),
         )
         question = CheckQuestion(
             plan_path=str(path),

@@ -41,7 +41,8 @@ class CheckQuestion:
     def proof(self) -> StepPeaks:
         """The request that proves its batch."""
         passes = min(2, self.accumulation_steps)  # gradients are held from the second pass on
-        return self.memory.proof(self.batch_size, accumulation_steps=passes, options=self.options)
+        about = replace(self.memory, options=self.options)  # those of before have them here alone
+        return about.proof(self.batch_size, accumulation_steps=passes)
 
     def timings(self) -> list[TimeSteps]:
         """The requests that time its steps: processes of their own on a CPU, rounds in one on a GPU."""

@@ -47,6 +47,10 @@ class MemoryAnswer(Answer):
     """Data-parallel devices that were asked for."""
     num_workers: int | None = None
     """Loader processes that share the budget, on a host; None where nobody said."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Settings of the step that it was proved with in place of the job's own."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """Of the environment, that it was proved with."""
     effective_batch: int | None = None
     """The batch that was to be made of several passes, where one was asked for."""
     rule: str = "legroom"
@@ -88,6 +92,8 @@ def answer_of(
         data_limit=description.widest_batch or description.num_samples,
         num_devices=question.num_devices,
         num_workers=question.num_workers if question.device == "cpu" else None,
+        options=dict(question.options),
+        variables=dict(question.variables),
         effective_batch=question.effective_batch,
         rule=question.rule,
         micro_batch_size=micro,

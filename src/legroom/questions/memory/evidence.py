@@ -1,12 +1,14 @@
 """What a logbook holds about a question: peaks that were measured, batches that were proved, steps that were traced."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from legroom.environments import Allocator
 from legroom.errors import DoesNotFit
 from legroom.laws.memory import MemoryLaw, Points, fit_memory
 from legroom.logbook import Records
 from legroom.questions.memory.allocator.estimate import MemoryEstimate
+from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.records import MemoryQuestion, PhasePeaks, StepPeaks, TraceMemory
 from legroom.requests import JobDescription
 from legroom.units import format_bytes
@@ -97,11 +99,16 @@ def gather(records: Records, question: MemoryQuestion) -> Evidence:
 
 
 def _bears_on(request: StepPeaks, question: MemoryQuestion) -> bool:
-    """Whether it ran on the device, in the precision, under the cap and with the loader processes in question."""
-    is_alike = (request.device, request.precision) == (question.device, question.precision)
+    """Whether it ran on the device, in the precision and under the cap in question, and a proof as the run will."""
+    if (request.device, request.precision) != (question.device, question.precision):
+        return False
+    if request.cap_bytes not in (None, question.budget_bytes):
+        return False
     in_loop = question.device == "cpu" and request.proof
-    return (
-        is_alike
-        and request.cap_bytes in (None, question.budget_bytes)
-        and (not in_loop or request.num_workers == question.num_workers)
-    )
+    has_workers = not in_loop or request.num_workers == question.num_workers
+    return has_workers and (not request.proof or as_run(request) == as_run(question))
+
+
+def as_run(one: StepPeaks | MemoryQuestion | MemoryAnswer) -> tuple[dict[str, Any], dict[str, str]]:
+    """The options of its steps and the variables of its environment."""
+    return dict(one.options), dict(one.variables)

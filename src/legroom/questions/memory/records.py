@@ -46,6 +46,10 @@ class StepPeaks(Request["PhasePeaks"]):
     """Build model and optimizer anew first: the order in which a run fills the card decides where gaps are left."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the step in place of the job's own, of job.FASTER."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of a proof's environment, as a plan sets them: memory that a step keeps is a matter of some."""
+    is_most: bool = False
+    """Whether no larger batch was of any interest: memory may hold more."""
     seed: int = 0
 
     @property
@@ -69,7 +73,7 @@ class StepPeaks(Request["PhasePeaks"]):
             return None
         if self.device == "cpu" and not self.proof:
             return STEADY_MALLOC
-        return allocator_environment(self.device, self.allocator)
+        return {**allocator_environment(self.device, self.allocator), **self.variables}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,10 @@ class MemoryQuestion:
     """The largest batch of any interest; None where the largest that fits is asked for."""
     num_workers: int = 0
     """Loader processes of the job's own settings: they share a host's budget."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the step in place of the job's own, of job.FASTER, as a plan has them."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the environment, as a plan sets them."""
     num_devices: int = 1
     """Data-parallel devices: each also holds buckets of gradients to send."""
     effective_batch: int | None = None
@@ -127,7 +135,9 @@ class MemoryQuestion:
     def proof(self, batch_size: int, **more: Any) -> StepPeaks:
         """The request for a proof of that batch size; on a host the training loop runs, with its loader processes."""
         workers = self.num_workers if self.device == "cpu" else None
-        return self.request(batch_size, num_steps=PROOF_STEPS, proof=True, num_workers=workers, **more)
+        about = {"num_workers": workers, "options": self.options, "variables": self.variables}
+        is_most = self.most is not None and batch_size >= self.most
+        return self.request(batch_size, num_steps=PROOF_STEPS, proof=True, is_most=is_most, **about, **more)
 
 
 NO_PHASES = ("reserved", "large_evaluation")
@@ -250,6 +260,8 @@ def default_question(records: "Records") -> MemoryQuestion:
         precision=request.precision,
         up_to_data=False,
         num_workers=request.num_workers or 0,
+        options=request.options,
+        variables=request.variables,
         rule="thesis" if request.num_steps == NUM_STEPS else "legroom",
         seed=request.seed,
     )

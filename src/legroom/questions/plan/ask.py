@@ -9,7 +9,7 @@ from typing import Any
 
 from legroom.errors import UsageError
 from legroom.host.target import Target, choose_target
-from legroom.job import Settings
+from legroom.job import FASTER, Settings
 from legroom.job_address import AnyJob, address_of, out_folder
 from legroom.offers import card_of, read_offers
 from legroom.plan_file import Plan, write_plan
@@ -26,16 +26,20 @@ from legroom.questions.devices.ask import check_link, num_devices_here
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.memory.ask import ask_memory, memory_question, open_memory_session
 from legroom.questions.memory.ask import foresee as foresee_memory
+from legroom.questions.memory.evidence import as_run
 from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.plan.advice import advise
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.asking import Search
-from legroom.questions.plan.batch import Worth, limit_of, needs_passes, worth_proving
+from legroom.questions.plan.batch import MULTIPLE, Worth, limit_of, needs_passes, worth_proving
 from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.code import NAMES
 from legroom.questions.plan.each_size import Sizes
+from legroom.questions.plan.faster import changes_at
+from legroom.questions.plan.forecast import forecast_of
 from legroom.questions.plan.found import found_words
 from legroom.questions.plan.groups import read_numbers
+from legroom.questions.plan.kept import changes_that_pay
 from legroom.questions.plan.known import Circumstances, find_memory, workers_proved
 from legroom.questions.plan.records import PlanQuestion, SizedPlan
 from legroom.questions.plan.search import ask_others
@@ -266,7 +270,12 @@ def _prove(search: Search, place: Target) -> MemoryAnswer:
         known, _ = find_memory(search.about, question)
         if known is not None:
             search.use("memory", [known])
-        return known or ask_memory(session, replace(question, most=worth_proving(own, None).most))
+        return known or ask_memory(session, replace(question, most=_first_worth(own).most))
+
+
+def _first_worth(own: int) -> Worth:
+    """What is proved of a named budget, before anything was timed."""
+    return Worth(most=worth_proving(own, None).most, because=f"that is {MULTIPLE} times the job's own")
 
 
 def _memory_asked(search: Search, session: Session, place: Target, num_devices: int = 1) -> MemoryQuestion:
@@ -289,9 +298,10 @@ def _learn_memory(
     worth = worth_proving(baseline.batch_size, question.speed)
     if way:
         worth = Worth(most=max(way.batch_size, baseline.batch_size), because="the plan runs none larger")
-    asked = replace(asked, most=worth.most, num_workers=_most_workers(question))
+    asked = replace(asked, most=worth.most, num_workers=_most_workers(question), **_as_run(question, way))
     has_workers = proved is None or _has_workers(proved, asked)
-    holds = proved is None or (proved.num_devices == asked.num_devices and (has_workers or is_late))
+    is_alike = proved is None or (has_workers and as_run(proved) == as_run(asked))
+    holds = proved is None or (proved.num_devices == asked.num_devices and (is_alike or is_late))
     known, notes = (proved, ()) if (proved and holds) or not asked.is_here else find_memory(search.about, asked)
     search.learn(notes=[*question.notes, *notes])
     if known is not None and known is not proved:
@@ -302,11 +312,26 @@ def _learn_memory(
         return
     if known is not None and known is proved and not has_workers:
         search.miss(f"memory beside {asked.num_workers} loader processes: it was proved beside {workers_proved(known)}")
+    if known is not None and as_run(known) != as_run(asked):
+        search.miss("memory with what makes the plan's updates faster: it was proved without")
     memory = known or ask_memory(session, asked)
     if asked.is_here and not way and not own_step and needs_passes(baseline, memory, question.speed):
         memory = ask_memory(session, replace(asked, effective_batch=question.own_size))
-    bound = [] if known else worth.note(memory)
+    first = _first_worth(baseline.batch_size)
+    is_bounded = known is not None and known is proved and known.max_batch_size == first.most
+    bound = first.note(memory) if is_bounded else [] if known else worth.note(memory)
     search.learn(memory=memory, notes=[*search.question.notes, *bound])
+
+
+def _as_run(question: PlanQuestion, way: Candidate | None) -> dict[str, Any]:
+    """Options of the step and variables of the environment that the plan will name, as far as is known before memory
+    is."""
+    found = forecast_of(question)
+    is_adopted = way is not None and found is not None and found.is_better
+    changes = changes_at(question, way) if is_adopted and way is not None else changes_that_pay(question)
+    named = {name: value for name, value in changes.settings.items() if name in FASTER}
+    options = {name: value for name, value in named.items() if value != question.baseline[name]}
+    return {"options": options, "variables": dict(changes.variables)}
 
 
 def _most_workers(question: PlanQuestion) -> int:

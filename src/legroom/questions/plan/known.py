@@ -11,6 +11,7 @@ from legroom.questions.base import Answer, read_target
 from legroom.questions.devices.answer import DevicesAnswer
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
+from legroom.questions.memory.evidence import as_run
 from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.plan.evidence import torch_versions
 from legroom.questions.rate.answer import RateAnswer
@@ -155,6 +156,8 @@ def _same_target(answer: RateAnswer, target: str) -> bool:
 def _same_memory(answer: MemoryAnswer, question: MemoryQuestion) -> bool:
     same = answer.verified and answer.num_devices == question.num_devices and _same_budget(answer, question)
     if question.device == "cpu" and workers_proved(answer) < question.num_workers:
+        return False
+    if as_run(answer) != as_run(question):
         return False
     return same and (answer.device, answer.settings["precision"]) == (question.device, question.precision)
 

@@ -230,7 +230,8 @@ class SpeedQuestion:
         if not (isinstance(asked, StepPeaks) and isinstance(seen, PhasePeaks)):
             return 0
         same = (asked.device, asked.precision, asked.accumulation_steps) == (self.device, self.precision, 1)
-        return asked.batch_size if same and asked.proof and seen.outcome == "measured" else 0
+        bounds = asked.proof and not (asked.is_most or asked.options or asked.variables)
+        return asked.batch_size if same and bounds and seen.outcome == "measured" else 0
 
 
 QUESTION = SpeedQuestion

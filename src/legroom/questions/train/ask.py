@@ -28,8 +28,21 @@ from legroom.training.schedule_text import check_schedule
 from legroom.training.several import refuse_unshared, several_devices
 
 MADE = (
-    *("kind", "fresh", "anew", "settings", "target", "folder", "resume", "identity", "device", "variables", "several"),
-    "notes",
+    *(
+        "kind",
+        "fresh",
+        "anew",
+        "settings",
+        "target",
+        "folder",
+        "resume",
+        "identity",
+        "device",
+        "variables",
+        "several",
+        "again",
+    ),
+    *("notes", "again"),
 )
 """Fields of a Train that are made of other words."""
 WORDS = [field.name for field in fields(Train) if field.name not in MADE]
@@ -125,7 +138,7 @@ def _check_words(settings: Mapping[str, Any], words: Mapping[str, Any]) -> None:
     known = [field.name for field in fields(Settings)]
     for name in settings:
         if name in RUN_WORDS:
-            raise UsageError(f"train has no word {name!r} of its own. Write run=legroom.api.Run({name}=...)")
+            raise UsageError(f"train has no word {name!r} of its own. Write run=legroom.Run({name}=...)")
         if name not in known:
             close = difflib.get_close_matches(name, [*known, *WORDS, "job", "options", "plan", "run"])
             raise UsageError(

@@ -50,6 +50,18 @@ def test_a_new_run_measures_anew_but_keeps_the_old_records(tmp_path):
     assert [entry.result for entry in read_records(tmp_path, "memory").entries] == [RESULT]
 
 
+def test_records_made_with_other_variables_of_the_environment_are_not_used(tmp_path):
+    one, more = (dataclasses.replace(HEAD, variables={"OMP_NUM_THREADS": number}) for number in "12")
+    write_one(tmp_path, one)
+    assert recall(tmp_path, one) == (RESULT, [])
+    assert recall(tmp_path, HEAD)[0] == RESULT, "nobody knows which there were"
+    found, (note,) = recall(tmp_path, more)
+    assert found is None
+    assert "other variables of the environment" in note
+    assert recall(tmp_path, dataclasses.replace(HEAD, variables={}))[0] is None
+    assert read_records(tmp_path, "memory").head.variables == {"OMP_NUM_THREADS": "1"}
+
+
 def test_a_run_that_noted_its_question_is_one_run(tmp_path):
     logbook = open_logbook(tmp_path, HEAD, resume=False)
     logbook.record(REQUEST, RESULT, 1.5)

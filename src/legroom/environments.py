@@ -1,5 +1,6 @@
 """Environment variables of the processes that answer: the user's own, but for those an allocator setting is made of."""
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
@@ -43,6 +44,15 @@ TUNED: Mapping[str, tuple[Fits, str]] = {
     "OMP_NUM_THREADS": (lambda value: _is_whole(value, 1), "a whole number of at least 1"),
 }
 """Variables a plan may set, and what each must be; a file from elsewhere must not reach others, such as LD_PRELOAD."""
+
+
+TELLING = ("OMP_", "KMP_", "MKL_", "MALLOC_")
+"""How names of variables begin that change how fast steps are, or how much memory they keep."""
+
+
+def user_variables() -> dict[str, str]:
+    """Those of the user's own that are set: what was measured with others says little of now."""
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(TELLING)}
 
 
 def environment_text(environment: Environment) -> str:

@@ -39,6 +39,12 @@ class RunStarted:
     """A word that questions of one command share; empty where one was asked alone."""
     question: Mapping[str, Any] = field(default_factory=dict)
     """What was asked, once the job is known; a second head of the same run brings it. Empty in older logbooks."""
+    variables: Mapping[str, str] | None = None
+    """Of the user's environment, those that tell in times and memory; None in older logbooks."""
+
+    def has_variables(self, now: Mapping[str, str] | None) -> bool:
+        """Whether they were the same, as far as anybody wrote them down."""
+        return self.variables is None or now is None or dict(self.variables) == dict(now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +229,10 @@ def _usable(heads: list[RunStarted], entries: list[Entry], head: RunStarted, not
         notes.append("Records made on another machine were not used again")
     if len(same) < len(same_machine):
         notes.append("Records made before the job's file, or one that it imports, changed were not used again")
-    found = [entry for entry in entries if entry.run in same]
+    alike = {other.run for other in heads if other.has_variables(head.variables)} & same
+    if len(alike) < len(same):
+        notes.append("Records made with other variables of the environment, as OMP_NUM_THREADS, were not used again")
+    found = [entry for entry in entries if entry.run in alike]
     current = [entry for entry in found if entry.request.is_current(entry.result)]
     if len(current) < len(found):
         notes.append("Estimates made by the rules of another version of legroom were not used again")

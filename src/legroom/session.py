@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from legroom.clock import Clock, monotonic
 from legroom.engines.base import Child, Engine
 from legroom.engines.local import LocalEngine
-from legroom.environments import STEADY_MALLOC, UNCHANGED, Environment
+from legroom.environments import STEADY_MALLOC, UNCHANGED, Environment, user_variables
 from legroom.errors import OutOfMemory, UsageError
 from legroom.host import Host, read_host
 from legroom.host.target import HOST_SHARE
@@ -236,6 +236,7 @@ def _logbook(command: str, address: JobAddress, run: Run) -> Logbook:
         legroom_version=__version__,
         started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         together=run.together,
+        variables=user_variables(),
     )
     folder = out_folder(address, run.out)
     return open_logbook(folder, head, resume=run.resume, hides=run.out is None)

@@ -324,6 +324,17 @@ def test_answers_from_before_the_jobs_file_changed_are_told_and_left_alone(tmp_p
     assert any("speed" in note and "before the job's file changed" in note for note in answer.notes)
 
 
+def test_answers_from_another_environment_are_told_and_left_alone(tmp_path, monkeypatch):
+    machine = machine_of(bytes_per_sample=1e4)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    api.speed("digits", device="cpu", run=api.Run(out=tmp_path, engine=machine))
+    assert "speed" not in ask_plan(tmp_path, machine).spent
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    answer = ask_plan(tmp_path, machine)
+    assert "speed" in answer.spent
+    assert any("speed" in note and "OMP_NUM_THREADS" in note for note in answer.notes)
+
+
 def test_passes_are_proved_with_the_gradients_that_are_held_between_them(tmp_path):
     machine = FakeMachine(bytes_per_sample=40e6, fixed_bytes=300e6, gradient_bytes=200e6)
     answer = ask_plan(tmp_path, machine, memory="1GB")

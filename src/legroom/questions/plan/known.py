@@ -1,10 +1,11 @@
 """Answers that lie in a job's folder and still hold, so that a plan need not ask again."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from legroom.environments import user_variables
 from legroom.errors import UsageError
 from legroom.logbook import FILE_NAME, RunStarted, read_lines
 from legroom.questions.base import Answer, read_target
@@ -41,6 +42,8 @@ class Circumstances:
     """Of the job's children now; empty: nobody looked, as nothing lay in the folder."""
     fresh: bool = False
     """Whether all is asked anew, whatever lies in the folder."""
+    variables: Mapping[str, str] = field(default_factory=user_variables)
+    """Of the user's environment, those that tell in times and memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,7 @@ def _find(about: Circumstances, fits: Callable[[Answer], bool]) -> KnownAnswers:
         answers=[saved.answer for saved in current],
         notes=[
             f"The answer to {name} is from before the job's file changed, or of another machine, torch or legroom, "
-            "and was not used"
+            "or with other variables such as OMP_NUM_THREADS, and was not used"
             for name in outdated
         ],
     )
@@ -178,7 +181,7 @@ def _is_current(
     saved: "SavedAnswer", heads: Sequence[RunStarted], versions: Mapping[str, str], about: Circumstances
 ) -> bool:
     """Whether the last run of that question before the answer was of the same file on the same machine, with the same
-    torch and legroom."""
+    torch, legroom and variables of the environment."""
     from legroom import __version__
 
     seconds = len("2026-01-01T00:00:00")  # heads are written without fractions
@@ -190,4 +193,4 @@ def _is_current(
     if not asked or about.torch_version not in ("", versions.get(asked[-1].run, about.torch_version)):
         return False
     last, now = asked[-1], (about.digest, about.machine, __version__)
-    return (last.digest, last.machine, last.legroom_version) == now
+    return (last.digest, last.machine, last.legroom_version) == now and last.has_variables(about.variables)

@@ -60,9 +60,9 @@ def work_factor(here: Peaks, there: Peaks, *, compute_share: float = 0.0) -> For
 
 
 def floor_seconds(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """Seconds of a pass that do not grow with its batch: launches, mostly, where they cannot be told apart.
+    """Seconds of a pass that do not grow with its batch, most of which launch kernels.
 
-    By a line through the two smallest sizes that were timed, which rise; 0 where one alone was.
+    They are where a line through the two smallest sizes that were timed begins; 0 where only one was. Sizes rise.
 
     >>> [round(floor_seconds([64, 256], [0.01, last]), 4) for last in (0.025, 0.04)], floor_seconds([8], [1.0])
     ([0.005, 0.0], 0.0)

@@ -96,7 +96,7 @@ def _together(parts: Parts, names: Sequence[str]) -> PageSection:
 
 
 def _facts(section: Section) -> dict[str, str]:
-    """What it says, by name: rows of a table that opens it, from before to after, and its facts."""
+    """What a section says, by name: rows of the table that opens it, as before → after, and its facts."""
     opening = [table for table in section.tables if table.opens]
     found = dict(_before_and_after(table, row) for table in opening for row in table.rows)
     return {**found, **{name: value for name, value, _ in section.facts}}

@@ -26,7 +26,7 @@ class Series:
     x: list[Any]
     y: list[float | None]
     style: Literal["line", "dashes", "points", "rings", "crosses", "bars"] = "line"
-    """A law is dashes; what a law was held against and did not know is rings; what failed is crosses."""
+    """Laws are dashes, measurements that a law is checked against are rings, failures are crosses."""
     spread: list[float | None] = field(default_factory=list)
     """How far each point may be off, as a share of it; empty where nobody knows."""
     low: list[float | None] = field(default_factory=list)
@@ -120,7 +120,7 @@ class WhatIf:
     figure: str = ""
     """Name of the figure among the section's that is drawn anew with every change."""
     mark: str = "as recommended"
-    """What the batch of the factors is, before a reader changes it."""
+    """Label of the batch in the figure, until the reader changes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

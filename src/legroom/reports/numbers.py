@@ -31,7 +31,7 @@ def quantity(value: Any, unit: str = "") -> str:
 
 
 def epoch_label(answer: Answer) -> str:
-    """What `epoch_seconds` are the seconds of."""
+    """What `epoch_seconds` measures, in words."""
     return "time of 1,000 samples" if _num_samples(answer) is None else "time of an epoch"
 
 

@@ -87,7 +87,7 @@ def short_name(job: str) -> str:
 
 
 def _newer_parts(answer: SavedAnswer, answers: Sequence[SavedAnswer]) -> str:
-    """A sentence on answers that this one is made of and could not know yet; they may say other than it does."""
+    """A sentence that names answers which this one is made of and which are newer; empty where none is."""
     newer = {saved.question for saved in answers[: answers.index(answer)]}
     found = [question for question in views()[answer.question].made_of if question in newer]
     which = f"{' and '.join(found)} below; legroom {answer.question} takes {'them' if len(found) > 1 else 'it'} in."

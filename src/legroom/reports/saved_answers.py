@@ -33,7 +33,7 @@ class SavedAnswer:
     legroom_version: str
 
     def is_of(self, heads: Iterable[RunStarted], digest: str, machine: str) -> bool:
-        """Whether the last run of its question before it was of that text of the job's file, on that machine."""
+        """Whether the run that gave it was of that text of the job's file, on that machine."""
         seconds = len("2026-01-01T00:00:00")  # heads are written without fractions
         before = [head for head in heads if head.started_at[:seconds] <= self.answered_at[:seconds]]
         asked = [head for head in before if head.command == self.question]

@@ -25,7 +25,7 @@ ABOUT_OPTIONS = (
 
 
 class PlainConsole(Console):
-    """A console that sends its own styles to the terminal, and no command that stands in a text."""
+    """A console that sends its own styles to the terminal, and takes the terminal's commands out of texts."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """The parts as rich makes them, their texts cleaned."""

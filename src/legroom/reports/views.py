@@ -36,7 +36,7 @@ def views() -> Mapping[str, View]:
 
 
 def view_of(answer: Answer) -> View | None:
-    """The view of an answer; None where it is none of a question."""
+    """The view of an answer; None where no question gives such."""
     return next((view for view in views().values() if type(answer) is view.answer), None)
 
 

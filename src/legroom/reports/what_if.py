@@ -18,20 +18,20 @@ class Control:
     """One number that the reader may change."""
 
     name: str
-    """Of the factor."""
+    """Of the factor that it changes."""
     label: str
-    """With places for factors that never change."""
+    """Text above the field; {name} stands for a factor that never changes."""
     scale: float = 1.0
-    """The factor's value of a 1 in the field."""
+    """The factor's value where the field holds 1."""
     least: float = 0.0
     whole: bool = True
     """Whether only whole numbers make sense."""
     may_be_empty: bool = False
     """Whether the run may do without it."""
     within: str = ""
-    """Name of the factor that holds the values between which alone it makes sense; empty: any from the least on.
+    """Name of a factor that lists values, between which the field's must lie; empty: any from the least on.
 
-    Where that has none, the control is left out."""
+    The control is left out where that list is empty."""
 
 
 CONTROLS = (

@@ -19,7 +19,7 @@ START_SECONDS = 2.0
 
 
 class Fake(Protocol):
-    """Answers requests of some kinds by a planted law; without words it has a law of its own."""
+    """Answers requests of some kinds by a planted law; made without arguments, it plants a usual one."""
 
     ANSWERS: ClassVar[tuple[type[Request[Any]], ...]]
 
@@ -38,8 +38,8 @@ def kinds_of_fakes() -> Sequence[type[Fake]]:
 class FakeMachine:
     """An engine whose children answer from planted laws instead of running anything.
 
-    `others` are the fakes of further questions, each as it is without words where none is given. Words that are none of
-    its own plant the memory: FakeMachine(bytes_per_sample=3e6) is short for
+    `others` are fakes of further questions; each question without one has the fake that its class makes without
+    arguments. Further arguments by name plant the memory: FakeMachine(bytes_per_sample=3e6) is short for
     FakeMachine(memory=FakeMemory(bytes_per_sample=3e6)).
 
     >>> from legroom.requests import Describe
@@ -61,7 +61,7 @@ class FakeMachine:
         self.memory = memory or FakeMemory(**planted)
         self.steps, self.loaders, self.runs = steps or FakeSteps(), loaders or FakeLoaders(), runs or FakeRuns()
         self.others: Sequence[Fake] = (*others, *(kind() for kind in kinds_of_fakes()))
-        """Those given go before those without words."""
+        """Those given go first."""
         self.clock = clock or FakeClock()
         self.asked: list[Request[Any]] = []
         """Every request that reached a child, in order."""

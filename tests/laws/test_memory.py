@@ -70,9 +70,9 @@ def test_micro_batches_fit_and_make_the_batch(seed):
 
 @pytest.mark.parametrize("seed", range(50))
 def test_a_planted_leak_is_told_and_a_heap_that_fills_up_or_noise_is_not(seed):
-    chance = random.Random(seed)
-    num_steps, leak, noise = chance.choice([5, 10, 20]), 2**20 * chance.uniform(5, 40), 2**20 * chance.uniform(0, 2)
-    base = [2**20 * 400 + chance.uniform(0, noise) for _ in range(num_steps)]
+    rng = random.Random(seed)
+    num_steps, leak, noise = rng.choice([5, 10, 20]), 2**20 * rng.uniform(5, 40), 2**20 * rng.uniform(0, 2)
+    base = [2**20 * 400 + rng.uniform(0, noise) for _ in range(num_steps)]
     filling = [2**20 * 20 * (1 - 0.5**step) for step in range(num_steps)]
     assert growth_of(base) == 0
     assert growth_of([value + filled for value, filled in zip(base, filling, strict=True)]) == 0

@@ -18,51 +18,51 @@ def functions(module):
     return [one for one in vars(module).values() if isinstance(one, FunctionType) and one.__module__ == module.__name__]
 
 
-def rising(chance):
-    return sorted(chance.sample(range(1, 5000), 5))
+def rising(rng):
+    return sorted(rng.sample(range(1, 5000), 5))
 
 
-def argument(name, chance):
+def argument(name, rng):
     """A value that a law may be given, by the name of its argument."""
     match name:
         case "sizes" | "candidates":
-            return rising(chance)
+            return rising(rng)
         case "numbers":
-            return [1, *sorted(chance.sample(range(2, 16), 4))]
+            return [1, *sorted(rng.sample(range(2, 16), 4))]
         case "extras":
-            return [chance.uniform(-0.1, 0.1) for _ in range(5)]
+            return [rng.uniform(-0.1, 0.1) for _ in range(5)]
         case "on_one_machine":
-            return chance.choice([0, 1])
+            return rng.choice([0, 1])
         case "seconds" | "slowdowns" | "values" | "updates":
-            return [chance.uniform(1e-4, 2) for _ in range(5)]
+            return [rng.uniform(1e-4, 2) for _ in range(5)]
         case "factors":
-            return factors(chance)
+            return factors(rng)
         case "first" | "second" | "steps_spread" | "seconds_spread":
-            return chance.uniform(1.0, 3.0)
+            return rng.uniform(1.0, 3.0)
         case "num_workers":
-            return chance.randint(0, 32)
+            return rng.randint(0, 32)
         case "critical_batch_size" | "contention" | "coherence" | "core_seconds":
-            return chance.choice([0.0, chance.uniform(0, 5000)])
+            return rng.choice([0.0, rng.uniform(0, 5000)])
         case "device_bytes" | "fixed_bytes":
-            return chance.uniform(1e6, 1e11)
+            return rng.uniform(1e6, 1e11)
         case "num_passes" | "num_devices":
-            return chance.randint(1, 16)
-    return chance.choice([chance.randint(1, 5000), chance.uniform(1e-3, 5000)])
+            return rng.randint(1, 16)
+    return rng.choice([rng.randint(1, 5000), rng.uniform(1e-3, 5000)])
 
 
-def factors(chance):
+def factors(rng):
     """A run, its critical batch known or not, what other targets take as well."""
-    found = {name: argument(name, chance) for name in what_if.Factors.__annotations__}
-    unknown = chance.choice([{}, {"values": [], "updates": []}])
-    return {**found, **unknown, "critical_batch_size": chance.choice([None, found["critical_batch_size"]])}
+    found = {name: argument(name, rng) for name in what_if.Factors.__annotations__}
+    unknown = rng.choice([{}, {"values": [], "updates": []}])
+    return {**found, **unknown, "critical_batch_size": rng.choice([None, found["critical_batch_size"]])}
 
 
-def arguments(law, chance):
+def arguments(law, rng):
     names = list(inspect.signature(law).parameters)
     if law in (time_to_target.money, time_to_target.soonest):
-        found = {"seconds": chance.uniform(1, 9999)} if law is time_to_target.money else {}
-        return [found.get(name, argument(name, chance)) for name in names]
-    return [argument(name, chance) for name in names]
+        found = {"seconds": rng.uniform(1, 9999)} if law is time_to_target.money else {}
+        return [found.get(name, argument(name, rng)) for name in names]
+    return [argument(name, rng) for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +88,8 @@ def alike(found, wanted):
 
 @pytest.mark.parametrize("module", [time_to_target, what_if])
 def test_every_law_gives_in_the_browser_what_it_gives_in_python(run_js, module):
-    chance = random.Random(17)
-    cases = [(law, arguments(law, chance)) for law in functions(module) for _ in range(NUM_CASES)]
+    rng = random.Random(17)
+    cases = [(law, arguments(law, rng)) for law in functions(module) for _ in range(NUM_CASES)]
     assert len({law for law, _ in cases}) >= 12
     found = run_js(script(), [(law.__name__, given) for law, given in cases])
     wanted = json.loads(json.dumps([law(*given) for law, given in cases]))

@@ -111,19 +111,19 @@ def test_at_first_the_page_shows_what_the_plan_has(page):
     assert page.locator("#result-memory").inner_text() == quantity(what_if.memory_needed(FACTORS), "bytes")
 
 
-def random_values(chance):
+def random_values(rng):
     """What a reader may write into the fields."""
     return {
-        "target_value": round(chance.uniform(0.5, 0.98), 3),
-        "batch_size": chance.randint(1, 5000),
-        "num_passes": chance.randint(1, 4),
-        "num_workers": chance.randint(0, 16),
-        "num_devices": chance.randint(1, 64),
-        "device_bytes": chance.randint(1, 80),
-        "bandwidth": round(chance.uniform(0.1, 400), 2),
-        "price_per_hour": round(chance.uniform(0, 9), 2),
-        "num_steps": chance.randint(1, 10**6),
-        "critical_batch_size": chance.choice([None, chance.randint(1, 10**5)]),
+        "target_value": round(rng.uniform(0.5, 0.98), 3),
+        "batch_size": rng.randint(1, 5000),
+        "num_passes": rng.randint(1, 4),
+        "num_workers": rng.randint(0, 16),
+        "num_devices": rng.randint(1, 64),
+        "device_bytes": rng.randint(1, 80),
+        "bandwidth": round(rng.uniform(0.1, 400), 2),
+        "price_per_hour": round(rng.uniform(0, 9), 2),
+        "num_steps": rng.randint(1, 10**6),
+        "critical_batch_size": rng.choice([None, rng.randint(1, 10**5)]),
     }
 
 
@@ -255,7 +255,8 @@ def test_results_are_announced_and_names_stay_text(page):
 
 
 def test_numbers_read_in_the_page_as_they_do_in_a_terminal(page):
-    seconds = [1e-5, 0.00234, 0.0999, 0.4321, 0.9996, 1.26, 59.94, 59.97, 61.2, 3599.4, 3599.6, 7199.0, 7325.0, 123456.0]
+    seconds = [1e-5, 0.00234, 0.0999, 0.4321, 1.26, 59.94, 61.2, 3599.4, 7325.0, 123456.0]
+    seconds += [0.9996, 59.97, 3599.6, 7199.0]  # these round to a whole larger unit
     sizes = [0, 512, 1536, 2**20 * 3.3, 2**30 * 15.97, 2**40 * 1234.5]
     assert page.evaluate("all => all.map(inSeconds)", seconds) == [quantity(one, "seconds") for one in seconds]
     assert page.evaluate("all => all.map(inBytes)", sizes) == [quantity(one, "bytes") for one in sizes]

@@ -6,9 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from legroom.child.ranks import run_ranks
+from legroom.errors import UsageError
 from legroom.job_address import JobAddress
+from legroom.training.several_ranks import SeveralRanks
 
 JOBS = Path(__file__).parents[1] / "jobs"
 
@@ -171,6 +175,27 @@ def test_buffers_that_are_not_broadcast_change_no_loss_and_settings_reach_torch(
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_ranks_cannot_do_is_refused_in_a_sentence_and_hangs_none(of_two, name):
     assert re.search(REFUSED[name][1], of_two[name])
+
+
+def test_batchnorm_is_made_to_synchronise_where_asked_for_and_keeps_its_weights(monkeypatch):
+    # torch converts on any machine; only its forward pass needs a GPU.
+    monkeypatch.syspath_prepend(JOBS)
+    import convnet
+
+    model, job = convnet.ConvNet(), convnet.job()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    plain = SeveralRanks(0, 2, torch.device("cuda", 0)).prepare(job, model)
+    assert kinds(plain) == {nn.BatchNorm1d, nn.BatchNorm2d}
+    found = SeveralRanks(0, 2, torch.device("cuda", 0), sync_batch_norm=True).prepare(job, model)
+    assert kinds(found) == {nn.SyncBatchNorm}
+    assert all(torch.equal(value, before[name]) for name, value in found.state_dict().items())
+    with pytest.raises(UsageError, match="BatchNorm on GPUs alone"):
+        SeveralRanks(0, 2, torch.device("cpu"), sync_batch_norm=True).prepare(job, model)
+
+
+def kinds(model):
+    """The classes of its layers that normalise over the batch."""
+    return {type(each) for each in model.modules() if isinstance(each, nn.modules.batchnorm._BatchNorm)}
 
 
 def test_batches_of_a_jobs_own_loader_are_dealt_out_without_waiting_for_a_rank_that_has_none(of_two):

@@ -121,3 +121,14 @@ def batch_of(effective: Any, settings: Mapping[str, Any], given: Mapping[str, An
             f"{below or passes * devices:,}"
         )
     return effective // (passes * devices)
+
+
+def norm_note(has_norms: bool, before: int, after: int) -> list[str]:
+    """How many samples BatchNorm sees, where the batch of one pass on one device changes."""
+    if not has_norms or after == before:
+        return []
+    return [
+        f"BatchNorm would see {after:,} samples instead of {before:,}: it normalises over the batch of one pass on one "
+        "device, so the loss itself changes (P. Goyal et al., 2017, section 2.3). --sync-batch-norm sees those of all "
+        "devices, for messages in each pass"
+    ]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LONGER = 4
 """Updates to the next look are at most so many times those to this one: the first updates are slow."""
 NAMED = 5
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+"""Layers that normalise over the batch."""
 
 
 class SeveralRanks(OneRank):

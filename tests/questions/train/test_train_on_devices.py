@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -202,6 +203,24 @@ def test_what_cannot_be_shared_out_is_refused(lacks, words, refused):
 def test_devices_of_the_command_are_those_of_each_machine():
     words = command.words(num_devices=2, nodes=3, rendezvous="here:29500")
     assert words["num_devices"] == 6
+
+
+@pytest.mark.parametrize(("of_plan", "nodes", "expected"), [(8, 2, 8), (1, 2, 2), (8, 1, None)])
+def test_devices_of_a_plan_are_those_of_all_machines(tmp_path, of_plan, nodes, expected):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN.replace("[num_devices]\nvalue = 1", f"[num_devices]\nvalue = {of_plan}"))
+    words = command.words(plan=path, nodes=nodes, rendezvous="here:29500")
+    assert words.get("num_devices") == expected
+    assert command.words(plan=path, nodes=2, num_devices=3)["num_devices"] == 6, "those of each machine, as named"
+
+
+def test_what_batchnorm_sees_is_told_where_a_device_has_another_batch_than_the_job(tmp_path):
+    run = api.Run(out=tmp_path, host=plant_host(num_cores=2))
+    job, words = f"{JOBS / 'convnet.py'}:job", {"device": "cpu", "num_devices": 2, "num_steps": 2}
+    answer = api.train(job, batch_size=4, **words, run=run)
+    assert any("BatchNorm would see 4 samples instead of 8" in note for note in answer.notes)
+    own = api.train(job, **words, run=replace(run, out=tmp_path / "own"))
+    assert not any("BatchNorm" in note for note in own.notes)
 
 
 def train_on_two_machines(folder, *more):

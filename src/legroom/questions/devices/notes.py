@@ -8,8 +8,8 @@ from typing import Any
 from legroom.questions.devices.evidence import Evidence
 from legroom.questions.devices.forecast import Forecaster
 from legroom.questions.devices.records import BackwardTimes, DevicesQuestion
-from legroom.questions.devices.wire import norm_note
 from legroom.reports.numbers import quantity
+from legroom.training.several import norm_note
 
 MUCH = 1.1
 """Times its seconds alone, from which on neighbours that a device waits for are told."""

@@ -15,7 +15,8 @@ from legroom.requests import to_json
 from legroom.training.checkpoint import set_aside
 from legroom.training.loop import Run
 from legroom.training.records import Several, Train, Trained
-from legroom.training.several_ranks import SeveralRanks
+from legroom.training.several import norm_note
+from legroom.training.several_ranks import NORMS, SeveralRanks
 
 ENTRY = "legroom.questions.train.child_ranks:train_rank"
 
@@ -100,10 +101,18 @@ def train_rank(arguments: dict[str, Any], built: BuiltJob, rank: Rank) -> dict[s
         ranks=ranks,
     )
     trained = run.go()
+    trained.notes.extend(_norm_notes(run, several))
     if rank.num_restarts:
         times = "once" if rank.num_restarts == 1 else f"{rank.num_restarts} times"
         trained.notes.append(f"All processes were started anew {times} after one had failed")
     return to_json(trained)
+
+
+def _norm_notes(run: Run, several: Several) -> list[str]:
+    """What BatchNorm sees, where a pass on one device has another batch than the job's own."""
+    has_norms = any(isinstance(each, NORMS) for each in run.trainer.model.modules())
+    settings, own = run.trainer.settings, run.trainer.job.baseline.batch_size
+    return [] if several.sync_batch_norm else norm_note(has_norms, own, settings.batch_size)
 
 
 def _request_of(request: Train, rank: Rank) -> Train:

@@ -120,6 +120,16 @@ def words(
     given = {name: value for name, value in dict(locals()).items() if value is not None}
     if watch not in ("loss", "score"):
         raise UsageError(f"--watch is {watch!r}; it must be loss or score")
-    if num_devices is not None or nodes > 1:
-        given["num_devices"] = (num_devices or 1) * nodes
+    if num_devices is not None:
+        given["num_devices"] = num_devices * nodes
+    elif nodes > 1:
+        given["num_devices"] = max(nodes, 1 if plan is None else devices_of(plan))
     return given
+
+
+def devices_of(plan: Path) -> int:
+    """Devices that the plan names, on all machines together."""
+    from legroom.plan_file import read_plan
+    from legroom.plan_use import settings_of
+
+    return int(settings_of(read_plan(plan)).get("num_devices", 1))

@@ -15,13 +15,13 @@ from legroom.errors import UsageError
 from legroom.laws.intervals import relative_width
 from legroom.questions.devices.records import BackwardTimes, TimeBackward
 from legroom.training.data.batch import move, tensors_of
+from legroom.training.several_ranks import NORMS
 
 NUM_WARM, LEAST_STEPS, MOST_STEPS = 3, 7, 60
 VISIT_SECONDS = 1.5
 COPY_BYTES, NUM_COPIES = 2**24, 5
 GRADIENT = "gradient of "
 """Before a parameter's name, so that it is taken for no phase."""
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 TOO_MUCH = (torch.OutOfMemoryError, MemoryError)
 
 

@@ -24,6 +24,7 @@ from legroom.questions.base import (
 )
 from legroom.questions.size.advice import advise
 from legroom.questions.size.answer import SizeAnswer
+from legroom.questions.size.planning import planned
 from legroom.questions.size.records import (
     CountSizes,
     Dimension,
@@ -33,7 +34,7 @@ from legroom.questions.size.records import (
     Solver,
     TrainSize,
 )
-from legroom.questions.size.search import planned, run_trials
+from legroom.questions.size.search import run_trials
 from legroom.requests import Describe, JobDescription
 from legroom.session import Run, Session, earlier_entries, keep, open_session
 

@@ -7,8 +7,8 @@ import numpy as np
 from legroom.logbook import Entry
 from legroom.questions.size.evidence import Evidence, gather
 from legroom.questions.size.fake import FakeSizes
+from legroom.questions.size.planning import planned
 from legroom.questions.size.records import SizeQuestion
-from legroom.questions.size.search import planned
 
 WIDTHS, FRACTIONS = (16, 32, 64, 128), (0.0625, 0.125, 0.25)
 

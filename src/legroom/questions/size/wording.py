@@ -6,10 +6,10 @@ from typing import Any
 
 from legroom.laws.model_size import SizeLaw
 from legroom.questions.size.evidence import Evidence
+from legroom.questions.size.planning import planned
 from legroom.questions.size.plateau import Plateau, open_words
 from legroom.questions.size.records import SizeQuestion
 from legroom.questions.size.scores import tells_losses
-from legroom.questions.size.search import planned
 
 RULES = {
     "fixed": "Every size trained at the job's own rate, so a rate that suits one size better than another is part of "

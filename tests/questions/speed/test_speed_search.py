@@ -7,11 +7,13 @@ import pytest
 
 from legroom import api
 from legroom.errors import NothingMeasured, OutOfMemory, UsageError
+from legroom.job import Settings
 from legroom.laws.compute import knee_of
 from legroom.laws.intervals import DRIFT, rerun_mean
 from legroom.questions.speed.batch_sizes import grid
 from legroom.questions.speed.records import TimeSteps
 from legroom.questions.speed.search import num_runs
+from legroom.session import advise_again
 from legroom.testing import FakeMachine, FakeSteps, plant_host
 from legroom.testing.machine import START_SECONDS
 
@@ -55,6 +57,19 @@ def test_a_quick_answer_starts_one_process_and_finds_nearly_the_same_knee(tmp_pa
     )  # looks are in doubt: up to two octaves
     assert 32 in [point["batch_size"] for point in quick.points]
     assert any("looked at once" in what for what in quick.not_measured)
+
+
+@pytest.mark.parametrize("own", [32, 50, 3])
+def test_a_quick_answer_looks_at_no_size_after_a_larger_one(tmp_path, own):
+    """On a CPU a size is faster after a larger one, and holds its heap."""
+    steps = FakeSteps(seconds=line, after_larger=0.6)
+    machine = FakeMachine(steps=steps, baseline=Settings(batch_size=own))
+    answer = ask(tmp_path, None, machine=machine, quick=True)
+    sizes = [request.batch_sizes for request in machine.asked if isinstance(request, TimeSteps)]
+    assert sizes == sorted(sizes)
+    assert {own, 64, 128, 256} <= {size for (size,) in sizes}
+    assert all(point["median_seconds"] == pytest.approx(line(point["batch_size"])) for point in answer.points)
+    assert advise_again(tmp_path, "speed") == answer
 
 
 def runs_of(machine):

@@ -55,6 +55,7 @@ def speed(
             share=share,
             seconds=seconds,
             quick=quick,
+            passing=description.baseline["batch_size"] if quick and target.device == "cpu" and not batch_sizes else 0,
             seed=run.seed,
         ).below(description, session.logbook.known)
         session.note(question)

@@ -201,6 +201,9 @@ class SpeedQuestion:
     ceiling_because: str = f"batches above {LARGEST_BATCH:,} are not tried"
     quick: bool = False
     """Whether first looks are enough: a few steps at each size, in one process, and no detail."""
+    passing: int = 0
+    """The job's own size, where it and every power of two are looked at on the way up, as nothing is timed after that:
+    on a CPU a size is faster after a larger one, and holds its heap. 0: a few sizes, as the rest is timed closely."""
     seed: int = 0
 
     def request(self, sizes: tuple[int, ...], **more: Any) -> TimeSteps:

@@ -79,11 +79,10 @@ def measure_speed(session: Session, question: SpeedQuestion) -> None:
 
 
 def _scout(session: Session, question: SpeedQuestion) -> None:
-    """First looks alone: at the range, and at what would be timed closely within it."""
+    """First looks alone: on a CPU at all on the way up, on a GPU at what would be timed closely within the range."""
     sizes = find_range(session, question)
-    if not question.batch_sizes:
-        choose = _choose_rising if question.device == "cpu" else _choose
-        for size in choose(session, question, sizes):
+    if not question.batch_sizes and not question.passing:
+        for size in _choose(session, question, sizes):
             session.progress(f"batch of {size:,}", 0.8)
             _look(session, question, size)
 

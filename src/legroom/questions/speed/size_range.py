@@ -100,8 +100,20 @@ def _smallest(looks: Looks, size: int) -> StepTime:
 def _next(points: Sequence[StepTime], question: SpeedQuestion, ceiling: int) -> tuple[int, str]:
     """The size to try next, not above the last one where there is no larger; and what bounds it, if not the ceiling."""
     room, why = _room(points, question)
-    wanted = min(GROWTH * points[-1].batch_size, ceiling)
+    wanted = min(_following(points[-1].batch_size, question.passing), ceiling)
     return (largest_on_grid(max(1, int(room))), why) if room < wanted else (wanted, "")
+
+
+def _following(size: int, passing: int) -> int:
+    """The size to try after that one, if nothing bounds it.
+
+    >>> [_following(size, passing=0) for size in (1, 4)], [_following(size, passing=50) for size in (1, 32, 50)]
+    ([4, 16], [2, 50, 64])
+    """
+    if not passing:
+        return GROWTH * size
+    above = 1 << size.bit_length()
+    return passing if size < passing < above else above
 
 
 def _room(points: Sequence[StepTime], question: SpeedQuestion) -> tuple[float, str]:

@@ -136,6 +136,8 @@ def line(row: dict[str, Any]) -> str:
 
 def summary(rows: list[dict[str, Any]]) -> str:
     """Mean and worst of the errors."""
+    if not rows:
+        return "No step of several processes was timed"
     steps = [abs(row["error"]) for row in rows]
     exposed = [abs(row["exposed_error"]) for row in rows if row["exposed_error"] is not None] or [0.0]
     inside = sum(row["forecast_range"][0] <= row["seconds"] <= row["forecast_range"][1] for row in rows)

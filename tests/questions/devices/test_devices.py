@@ -331,6 +331,21 @@ def test_a_model_of_which_no_sample_fits_is_told_what_is_left_on_each_of_several
         ask(tmp_path, FakeRing(largest_batch=0))
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("AdamW", r"gradients and the state of AdamW take 4\.0 MiB.* 512\.0 KiB on each of 8"), ("Odd", r"take 2\.0 MiB")],
+)
+def test_the_state_of_a_known_optimizer_is_forecast_where_no_sample_fits(tmp_path, name, said):
+    machine = FakeMachine(FakeRing(largest_batch=0))
+    whole = machine.answer
+    planted = {"parameter_bytes": 2**20, "optimizer_name": name}
+    machine.answer = lambda request: (
+        replace(whole(request), **planted) if isinstance(request, Describe) else whole(request)
+    )
+    with pytest.raises(OutOfMemory, match=said):
+        ask(tmp_path, machine=machine)
+
+
 def test_devices_that_cannot_run_together_leave_those_that_can(tmp_path):
     machine = FakeMachine(RINGS["bytes"])
     whole = machine.answer

@@ -14,6 +14,8 @@ NUM_HALVES = {"strong": 5, "weak": 2}
 GAINS = 1.05
 """Times the throughput that twice the batch must give before `--rule local-peak` takes it."""
 LARGEST_BATCH = 2**20
+STATES = {**dict.fromkeys(("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "LAMB"), 2), "SGD": 1, "RMSprop": 1}
+"""Numbers that an optimizer keeps of each weight; SGD's where it has momentum."""
 
 
 def sizes_for(batch_size: int, *, strong: bool, least: int) -> list[int]:
@@ -59,11 +61,15 @@ def fit(session: Session, question: DevicesQuestion, description: JobDescription
 
 def _shared_out(description: JobDescription) -> str:
     """What is left of the model on each device where its weights are shared out."""
-    whole = 2 * description.parameter_bytes
+    name = description.optimizer_name
+    states = STATES.get(name)
+    whole = (2 + (states or 0)) * description.parameter_bytes
     parts = ", ".join(f"{quantity(whole / num, 'bytes')} on each of {num}" for num in (2, 8, 64))
+    what = f"weights, gradients and the state of {name}" if states else "weights and gradients"
+    unknown = "activations, which nobody saw," if states else "optimizer and activations, which nobody saw,"
     return (
-        f"Its weights and gradients take {quantity(whole, 'bytes')}, besides optimizer and activations; shared out "
-        f"they take {parts}. Train with legroom train --devices N --shard, or name a smaller model"
+        f"Its {what} take {quantity(whole, 'bytes')}; {unknown} come on top. Shared out they take {parts}. Train with "
+        "legroom train --devices N --shard, or name a smaller model"
     )
 
 

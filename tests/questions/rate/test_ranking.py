@@ -78,3 +78,9 @@ def test_no_rate_is_tried_at_which_a_ramp_blew_up():
     assert widen([QUICK], [0.1], 67, blown=0.3) == [0.1, 0.1 / 3, pytest.approx(0.3 / math.sqrt(3))]
     assert widen([QUICK], [0.1], 67, blown=0.2) == [0.1, 0.1 / 3]
     assert widen([QUICK], [0.1], 67) == [0.1, 0.1 / 3, pytest.approx(0.3)]
+
+
+def test_a_lead_before_the_first_look_ends_no_other():
+    """As seen of an LSTM on digits: the rate that was ahead after 46 updates never got there."""
+    slow, quick = trunk(0.3, (30, 1.83), (46, 1.5)), trunk(0.9, (46, 1.0))
+    assert survivors([slow, quick], [0.3, 0.9], 46) == [0.3, 0.9]

@@ -10,21 +10,25 @@ from legroom.errors import NothingMeasured, UsageError
 from legroom.job import Settings
 from legroom.laws.rate_scaling import Recipe, scale
 from legroom.questions.rate.ask import foresee
+from legroom.questions.rate.evidence import Point, Trunk
 from legroom.questions.rate.fake import FakeLearner, FakeLearning
 from legroom.questions.rate.ramps import read_ramp
-from legroom.questions.rate.records import BranchBatch, GrowTrunk, RampRate, RateRamp, RunTrial
-from legroom.session import advise_again
+from legroom.questions.rate.records import BranchBatch, Grown, GrowTrunk, RampRate, RateRamp, RunTrial
+from legroom.questions.rate.transfer import Candidate, compared, cut_short
+from legroom.session import advise_again, read_records
 from legroom.testing import FakeMachine, plant_host
 
 LEARNER = FakeLearner(s_min=120, b_crit=100, best_rate=0.1, noise=0.01, diverges_above=1.0, rate_exponent=1.0)
 
 
-def ask(out, learner=LEARNER, *, size=64, own=0.02, num_epochs=8, asked=None, **words):
-    baseline = Settings(batch_size=size, learning_rate=own, num_epochs=num_epochs)
+def ask(out, learner=LEARNER, *, size=64, own=0.02, num_epochs=8, schedule="constant", asked=None, seed=0, **words):
+    baseline = Settings(batch_size=size, learning_rate=own, num_epochs=num_epochs, schedule=schedule)
     machine = FakeMachine(FakeLearning(learner), baseline=baseline)
     machine.asked = machine.asked if asked is None else asked
-    run = api.Run(out=out, engine=machine, host=plant_host(), clock=machine.clock)
-    return api.rate("digits", device="cpu", run=run, **{"target": "loss=0.12", "budget": 1e6, **words}), machine
+    resume = words.pop("resume", False)
+    words = {"target": "loss=0.12", "budget": 1e6, **words}
+    run = api.Run(out=out, engine=machine, host=plant_host(), clock=machine.clock, seed=seed, resume=resume)
+    return api.rate("digits", device="cpu", run=run, **words), machine
 
 
 def test_a_range_test_finds_the_rate_at_which_the_loss_falls_fastest(tmp_path):
@@ -145,3 +149,51 @@ def test_where_no_decade_gives_a_number_greedy_tries_no_multiples(tmp_path):
     with pytest.raises(NothingMeasured, match=r"No run gave a loss that is a number, at rates from 1e-05 to 0\.1"):
         ask(tmp_path, learner, method="greedy", batch_size=64, asked=asked)
     assert sum(isinstance(request, RunTrial) for request in asked) == 5
+
+
+def test_the_epochs_of_greedy_end_with_their_part_of_the_budget_and_that_is_told(tmp_path):
+    answer, machine = ask(tmp_path, method="greedy", size=4, budget=20.0)
+    epochs = [r for r in machine.asked if isinstance(r, RunTrial) and r.settings["num_epochs"] == 1]
+    assert {request.max_seconds for request in epochs} == {1.0}
+    assert any("Epochs at batches of 4, 8, 16, 32 ended with their part of the budget" in note for note in answer.notes)
+
+
+def test_a_budget_that_ends_within_a_comparison_cuts_all_ways_alike(tmp_path):
+    words = {"method": "transfer", "batch_size": 16, "compare_rules": True, "own": LEARNER.best_rate_at(64)}
+    answer, _ = ask(tmp_path, **words, budget=12.0)
+    assert {trial["rule"] for trial in answer.trials} == {"measured", "linear", "sqrt", "legw", "LARS", "LAMB"}
+    assert len({trial["num_samples"] for trial in answer.trials if not trial["diverged"]}) == 1
+
+
+def way(name, *samples, diverged_at=None, solver="own"):
+    points = [Point(to_step=n, num_steps=n, num_samples=n, value=1 / n) for n in samples]
+    trunk = Trunk(learning_rate=0.1, batch_size=1, seed=0, points=points, diverged_at=diverged_at)
+    return Candidate(name=name, learning_rate=0.1, warmup_steps=0, solver=solver), trunk
+
+
+def test_only_ways_that_saw_the_most_samples_and_did_not_diverge_are_compared():
+    found = [way("linear", 10, 20), way("sqrt", 10), way("legw", 10, 20, diverged_at=40), way("LARS", 10, 20)]
+    once, equal = compared([*found, way("linear, twice as long", 40)])
+    assert [each.name for each, _ in equal] == ["linear", "LARS"]
+    assert [each.name for each, _ in once] == ["linear", "sqrt", "legw", "LARS"]
+    assert cut_short(once, equal) == ["Cut short by the budget, and not compared: sqrt"]
+    assert "No way to train was compared" in cut_short(once, [])[0]
+
+
+def test_a_resumed_comparison_leaves_out_runs_of_another_seed(tmp_path):
+    words = {"method": "transfer", "batch_size": 512, "compare_rules": True, "own": LEARNER.best_rate_at(64)}
+    fresh, _ = ask(tmp_path / "fresh", **words, seed=1)
+    ask(tmp_path / "both", **words, seed=0)
+    both, _ = ask(tmp_path / "both", **words, seed=1, resume=True)
+    assert both.trials == fresh.trials
+
+
+@pytest.mark.parametrize("batch_size", [64, 128])
+def test_what_a_forecast_cost_is_counted_at_another_batch_size_too(tmp_path, batch_size):
+    words = {"target": "same", "budget": 40.0, "num_epochs": 80, "own": 0.1, "schedule": "cosine"}
+    answer, machine = ask(tmp_path, **words, batch_size=batch_size)
+    assert answer.target["from"] == "forecast"
+    assert any(isinstance(r, GrowTrunk) and r.settings["batch_size"] == 64 and r.to_step for r in machine.asked)
+    results = [e.result for e in read_records(tmp_path, "rate").entries if e.request.kind != "describe"]
+    cost = [each.paid_samples if isinstance(each, Grown) else each.num_samples for each in results]
+    assert answer.num_samples == sum(cost)

@@ -77,3 +77,11 @@ def test_the_command_answers_and_goes_on_from_its_folder(legroom_here):
     assert ran.json["batch_size"] == 32
     assert again.json["seconds"] == 0.0, "everything was recalled"
     assert again.json["learning_rate"] == ran.json["learning_rate"]
+
+
+def test_a_job_with_a_loader_of_its_own_is_answered(tmp_path):
+    run = api.Run(out=tmp_path, engine=InProcess(), host=plant_host())
+    job = f"{Path(__file__).parent / 'own_loader.py'}:job"
+    answer = api.rate(job, device="cpu", target="loss=1.0", budget=60.0, seeds=2, run=run)
+    assert answer.reached
+    assert answer.noise_scale is None, "its batches cannot be halved"

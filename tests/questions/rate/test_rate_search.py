@@ -447,3 +447,9 @@ def test_a_ramp_that_blows_up_at_once_is_made_again_from_the_least_rate(tmp_path
     answer, machine = ask(replace(LEARNER, diverges_above=0.2), 64, 30.0, tmp_path)
     assert [ramp.least_rate for ramp in ramps_of(machine)] == [0.3, 1e-6]
     assert abs(math.log(answer.learning_rate / LEARNER.best_rate_at(64))) < math.log(2)
+
+
+def test_where_no_rate_blows_up_whole_ramps_of_two_seeds_tell_where_the_loss_falls(tmp_path):
+    answer, machine = ask(replace(LEARNER, diverges_above=math.inf, noise=0.0), 64, 0.02, tmp_path)
+    assert [ramp.least_rate for ramp in ramps_of(machine)] == [pytest.approx(0.0002), 1e-6, 1e-6]
+    assert abs(math.log(answer.learning_rate / LEARNER.best_rate_at(64))) < math.log(2)

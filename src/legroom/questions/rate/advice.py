@@ -15,7 +15,7 @@ from legroom.questions.rate.curves import fit_curves, steps_by_decay
 from legroom.questions.rate.evidence import Evidence, Trunk, gather, steps_by_seed
 from legroom.questions.rate.growing import COOLDOWN, warmup_steps
 from legroom.questions.rate.ranking import winner
-from legroom.questions.rate.records import RateQuestion, RunTrial, Trial
+from legroom.questions.rate.records import Grown, GrowTrunk, RateQuestion, RunTrial, Trial, update_size
 from legroom.questions.rate.search import lengths
 from legroom.questions.rate.target import least_value
 from legroom.questions.rate.telling import cooled, curve_of, finite, recommend, tell
@@ -72,7 +72,7 @@ def _by_trunks(records: Records, question: RateQuestion) -> RateAnswer:
         best_value=question.signed(min(trunk.best for trunk in first)),
         sensitivity=sensitivity(first, best),
         num_trials=len(evidence.trunks) + len(own),
-        num_samples=evidence.num_samples + sum(run.num_samples for run in own),
+        num_samples=evidence.num_samples + sum(map(_samples_of, own)),
         baseline_seconds=question.baseline_seconds,
         step_seconds=evidence.update_seconds,
         extrapolated_steps=None if math.isfinite(middle) else extrapolate(best, question),
@@ -82,16 +82,35 @@ def _by_trunks(records: Records, question: RateQuestion) -> RateAnswer:
     return _with_critical(answer, evidence, best)
 
 
-def own_runs(records: Records, question: RateQuestion) -> list[Trial]:
-    """Runs by the job's own settings that the target was taken from."""
+def own_runs(records: Records, question: RateQuestion) -> list[Trial | Grown]:
+    """Runs by the job's own settings that the target was taken from, short ones that were cooled down among them."""
+    if question.target_from == "given":
+        return []
     own = {**records.description().baseline, "seed": None}
+    runs: list[Trial | Grown] = [
+        entry.result
+        for entry in records.entries
+        if isinstance(entry.request, RunTrial) and {**entry.request.settings, "seed": None} == own
+    ]
+    elsewhere = question.target_from == "forecast" and question.update_size != update_size(own)
+    return [*runs, *_own_cooled(records, question)] if elsewhere else runs
+
+
+def _own_cooled(records: Records, question: RateQuestion) -> list[Grown]:
+    """Trunks by the job's own settings, which are none of this question's: its batch size is another."""
+    own = dict(records.description().baseline)
+    there, rate = replace(question, settings=own), own["learning_rate"]
     return [
         entry.result
         for entry in records.entries
-        if isinstance(entry.request, RunTrial)
-        and question.target_from != "given"
-        and {**entry.request.settings, "seed": None} == own
+        if isinstance(entry.request, GrowTrunk)
+        and there.covers(entry.request)
+        and (entry.request.settings["learning_rate"], entry.request.settings["seed"]) == (rate, question.seed)
     ]
+
+
+def _samples_of(run: Trial | Grown) -> int:
+    return run.paid_samples if isinstance(run, Grown) else run.num_samples
 
 
 def _with_critical(answer: RateAnswer, evidence: Evidence, best: Trunk) -> RateAnswer:

@@ -7,7 +7,7 @@ with `auto` on the same job.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,8 @@ PATIENCE = 3
 SHARE = 0.9
 """Of the best utilisation, that the chosen size must have."""
 NUM_SIZES = 6
+EPOCHS_SHARE = 0.3
+"""Of the budget, that the epochs may take together."""
 MOST_MULTIPLES = 9
 """Beyond nine times the rate the next decade begins."""
 
@@ -73,9 +75,10 @@ def at_size(question: RateQuestion, size: int) -> RateQuestion:
 
 
 def epoch_request(question: RateQuestion, size: int) -> RunTrial:
-    """One epoch at a batch size."""
+    """One epoch at a batch size, or as much of it as its part of the budget lasts for."""
     settings = {**at_size(question, size).settings, "num_epochs": 1}
-    return RunTrial(device=question.device, settings=settings, fraction=question.fraction)
+    limit = round(max(1.0, EPOCHS_SHARE * question.budget_seconds / NUM_SIZES), 1)
+    return RunTrial(device=question.device, settings=settings, fraction=question.fraction, max_seconds=limit)
 
 
 def rate_request(question: RateQuestion, rate: float) -> RunTrial:
@@ -160,7 +163,7 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
         records,
         question,
         recommend(best.rate, plausible_rates(known, own), because, "trial"),
-        notes=_notes(sizes, runs),
+        notes=_notes(sizes, runs, seen),
         not_measured=["the critical batch size, and other seeds: this method looks at neither"],
         warmup_steps=int(question.settings["warmup_steps"]),
         cooldown_steps=0,
@@ -198,13 +201,16 @@ def _rates(runs: Sequence[Tried], question: RateQuestion) -> list[dict[str, Any]
     ]
 
 
-def _notes(sizes: tuple[int, int] | None, runs: Sequence[Tried]) -> list[str]:
+def _notes(sizes: tuple[int, int] | None, runs: Sequence[Tried], seen: Mapping[int, Trial]) -> list[str]:
     notes = []
     if sizes is not None:
         notes.append(
             f"{sizes[0]:,} is the first batch size above 90 % of the best utilisation; "
             f"by throughput it would be {sizes[1]:,}"
         )
+    short = [f"{size:,}" for size, trial in seen.items() if trial.stopped_because == "budget"]
+    if short:
+        notes.append(f"Epochs at batches of {', '.join(short)} ended with their part of the budget")
     cut = [f"{run.rate:g}" for run in runs if run.trial.stopped_because == "budget"]
     if cut:
         notes.append(f"Runs at rates {', '.join(cut)} ended with their part of the budget, not by themselves")

@@ -85,15 +85,15 @@ class Growing:
         self.session.progress(what, min(0.99, self.spent))
 
 
-def branch_batches(growing: Growing, best: Trunk, to_step: int) -> None:
-    """From one place of the trunk, go on over as many samples with several batch sizes.
+def branch_batches(growing: Growing, best: Trunk, to_step: int, share: float = 1.0) -> None:
+    """From one place of the trunk, go on over as many samples with several batch sizes, within a share of the budget.
 
     The next larger is tried by both usual rules for the rate. Beyond the critical batch size larger ones hardly differ,
     and smaller ones tell, as they do where memory has no room for larger ones: what noise and the first branches say of
     it decides, and how far the rate moves with them.
     """
     samples = to_step + NUM_BRANCHES * BRANCH_SHARE * to_step
-    if to_step < LEAST_STEPS / 2 or not growing.affords(samples, 1.0):
+    if to_step < LEAST_STEPS / 2 or not growing.affords(samples, share):
         return
     growing.grow(best.learning_rate, to_step)
     own, rate = best.batch_size, best.learning_rate

@@ -44,11 +44,14 @@ def lags(point: Point, others: Sequence[Trunk]) -> float:
 
 
 def _lags(point: Point, others: Sequence[Trunk], judge: Judge) -> float:
-    """1 where no other was there; infinite where it is no better than before its first update and another is."""
+    """1 where no other was there; infinite where it is no better than before its first update and another is.
+
+    Another that was there at its first look counts by that: at high rates what comes before is fast and soon over.
+    """
     value = point.judged(judge)
-    needed = [steps for other in others if (steps := other.steps_from_start(value, judge)) is not None]
-    if not math.isfinite(value) or 0 in needed:
+    if not math.isfinite(value) or any(other.steps_from_start(value, judge) == 0 for other in others):
         return math.inf
+    needed = [steps for other in others if (steps := other.steps_to(value, judge)) is not None]
     return point.num_steps / min(needed, default=point.num_steps)
 
 

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 
 from legroom.questions.rate.evidence import Evidence, Trunk
 from legroom.questions.rate.growing import COOLDOWN, LEAST_STEPS, Growing, branch_batches, warmup_steps
-from legroom.questions.rate.ramps import FIRST, diverging_rate, middle, read_ramp
+from legroom.questions.rate.ramps import FIRST, blows_up, diverging_rate, middle, read_ramp
 from legroom.questions.rate.ranking import bottom, is_given_up, is_held, leader, reached, survivors, winner
 from legroom.questions.rate.records import RateQuestion
 from legroom.session import Session
 
+NUM_WHOLE = 2
+"""Ramps over all rates, where the first does not blow up."""
 SHARES = (1 / 3, 1 / 10, 1 / 30)
 """Of the diverging rate: where trunks begin. The best rate lies there for nearly every job and optimizer."""
 STEP = 3.0
@@ -44,7 +46,7 @@ BRANCHED_AT = (0.25, 0.6)
 def find_rate(session: Session, question: RateQuestion, started: float) -> None:
     """Grow trunks until one reaches the target, as far as the budget goes; then confirm it on other seeds."""
     growing = Growing(session, question, seed=question.seed, started=started)
-    _ramp_until_it_blows_up(session, question)
+    _bracket(session, question)
     growing.look_at_start()
     rates = first_rates(growing.evidence, question)
     for place, length in enumerate(lengths(question)):
@@ -74,12 +76,16 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
     _try_on_all_data(growing, question)  # where they made another rate win
 
 
-def _ramp_until_it_blows_up(session: Session, question: RateQuestion) -> None:
-    """The end of a range test; the whole of it where that blew up before its losses tell anything."""
+def _bracket(session: Session, question: RateQuestion) -> None:
+    """The end of a range test, which tells where it blows up; whole ones where it does not, or does so at once.
+
+    Where the loss falls fastest, which then has to do, is a noisy thing: two seeds tell it.
+    """
     session.progress("ramp of the rate", 0.02)
     ramp = session.ask(question.first_ramp())
-    if ramp.diverged and len(ramp.rates) <= FIRST:
-        session.ask(question.ramp(0))
+    num_whole = NUM_WHOLE if blows_up(ramp) is None else 1 if len(ramp.rates) <= FIRST else 0
+    for more in range(num_whole):
+        session.ask(question.ramp(more))
 
 
 def _refine(growing: Growing, question: RateQuestion) -> None:

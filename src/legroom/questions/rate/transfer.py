@@ -36,6 +36,8 @@ LOOKS = (0.25, 0.5, 1.0)
 SOLVER_SHARES = (1 / 3, 1 / 10)
 """Of the rate at which LARS or LAMB blows up: those that are tried of each."""
 LONGER = 2.0
+LOOK_COST = 0.7
+"""Updates that a candidate takes to a look, of all up to there: half were made before, and a fifth cool down."""
 ADAM_BETAS, ADAM_EPS = (0.9, 0.999), 1e-8
 
 
@@ -78,23 +80,27 @@ def _look_at_known(session: Session, known: RateQuestion, started: float, share:
     if own is not None and own.last is not None:
         other = Growing(session, known, seed=known.seed + 1, started=started, avoids=avoids)
         for part in BRANCHED_AT:
-            branch_batches(other, own, max(LEAST_STEPS, round(part * own.last.to_step)))
+            to_step = max(LEAST_STEPS, round(part * own.last.to_step))
+            branch_batches(other, own, to_step, BRANCH_SHARE if known.compares else 1.0)
 
 
 def _compare(session: Session, question: RateQuestion, started: float) -> None:
-    """Every candidate over as many samples; then the best of the job's own optimizer twice as long."""
+    """All candidates side by side, from look to look; then the best of the job's own optimizer twice as long."""
     growing = Growing(session, question, seed=question.seed, started=started)
-    own, steps = candidates(session.records, question), compared_steps(session.records, question)
-    for candidate in own:
-        _run(growing, question, candidate, steps)
+    rivals, steps = candidates(session.records, question), compared_steps(session.records, question)
     for solver in ("lars", "lamb"):
-        for candidate in _of_solver(session, question, solver):
-            _run(growing, question, candidate, steps)
-    found = outcomes(session.records, question)
-    mine = [(trunk, each) for each, trunk in found if each.solver == "own" and trunk.points]
-    if mine:
-        best = min(mine, key=lambda pair: pair[0].points[-1].value)[1]
-        _run(growing, question, replace(best, name=f"{best.name}, twice as long"), [round(LONGER * steps[-1])])
+        rivals += _of_solver(session, question, solver)
+    for to_step in steps:
+        if not growing.affords(len(rivals) * to_step * LOOK_COST, 1.0):
+            return
+        _run(growing, question, rivals, to_step)
+        rivals.reverse()  # those that were grown last are still held
+    _, fair = compared(outcomes(session.records, question))
+    mine = [pair for pair in fair if pair[0].solver == "own"]
+    longest = round(LONGER * steps[-1])
+    if mine and growing.affords(longest * LOOK_COST, 1.0):
+        best, _ = min(mine, key=lambda pair: pair[1].points[-1].value)
+        _run(growing, question, [replace(best, name=f"{best.name}, twice as long")], longest)
 
 
 def _of_solver(session: Session, question: RateQuestion, solver: Solver) -> list[Candidate]:
@@ -109,10 +115,8 @@ def _of_solver(session: Session, question: RateQuestion, solver: Solver) -> list
     ]
 
 
-def _run(growing: Growing, question: RateQuestion, candidate: Candidate, steps: Sequence[int]) -> None:
-    for to_step in steps:
-        if not growing.affords(to_step * 0.5, 1.0):
-            return
+def _run(growing: Growing, question: RateQuestion, rivals: Sequence[Candidate], to_step: int) -> None:
+    for candidate in rivals:
         growing.tell(f"{candidate.name}, {to_step:,} updates of {question.update_size:,}")
         growing.session.ask(request_of(question, candidate, to_step))
 
@@ -229,7 +233,7 @@ def _groups(records: Records, question: RateQuestion) -> dict[tuple[Any, ...], l
     groups: dict[tuple[Any, ...], list[tuple[GrowTrunk, Grown]]] = {}
     for entry in records.entries:
         request = entry.request
-        if not isinstance(request, GrowTrunk) or update_size(request.settings) != question.update_size:
+        if not isinstance(request, GrowTrunk) or not _is_asked(request, question):
             continue
         rate, to_step = float(request.settings["learning_rate"]), request.to_step
         names = [name for each, name in rules.items() if request_of(question, each, to_step) == request]
@@ -242,10 +246,26 @@ def _groups(records: Records, question: RateQuestion) -> dict[tuple[Any, ...], l
     return groups
 
 
+def _is_asked(request: GrowTrunk, question: RateQuestion) -> bool:
+    """Whether it is of this question, by whatever optimizer: at its batch, on its device, data and seed."""
+    by_own = replace(request, solver="own", betas=None, eps=None)
+    return question.covers(by_own) and int(request.settings["seed"]) == question.seed
+
+
+def compared(
+    found: Sequence[tuple[Candidate, Trunk]],
+) -> tuple[list[tuple[Candidate, Trunk]], list[tuple[Candidate, Trunk]]]:
+    """All but the long run; and of these, for comparing, those that did not diverge and saw the most samples."""
+    once = [pair for pair in found if "twice" not in pair[0].name]
+    alive = [pair for pair in once if pair[1].points and pair[1].diverged_at is None]
+    most = max((pair[1].points[-1].num_samples for pair in alive), default=0)
+    return once, [pair for pair in alive if pair[1].points[-1].num_samples == most]
+
+
 def advise(records: Records, question: RateQuestion, base: RateAnswer, evidence: Evidence) -> RateAnswer:
     """The rate at the new size: by the rule asked for, or by the winner where rules were run."""
     found = outcomes(records, question) if question.compares else []
-    equal = [pair for pair in found if pair[1].points and "twice" not in pair[0].name]
+    once, equal = compared(found)
     best = min(equal, key=lambda pair: pair[1].points[-1].value, default=None)
     chosen = by_rule(records, question, question.rule) if best is None else best[0]
     critical, exponent = critical_of(elsewhere(evidence, question), question.at_known())
@@ -271,7 +291,7 @@ def advise(records: Records, question: RateQuestion, base: RateAnswer, evidence:
         reached=there is not None,
         rule=chosen.name if chosen.name != "measured" else "linear" if exponent == 1 else "sqrt",
         rule_from="comparison" if best is not None else "branches" if chosen.name == "measured" else "given",
-        notes=[*base.notes, *_notes(found, question, best)],
+        notes=[*base.notes, *_notes(found, question, best), *cut_short(once, equal)],
         not_measured=[*base.not_measured, *unknown],
         baseline_steps=question.own_steps,
         step_seconds=None,
@@ -338,3 +358,11 @@ def _notes(
         if each != best[0]
     ]
     return [f"Over {best[1].last.num_samples:,} samples {best[0].name} came to {name} {won:.4g}; " + "; ".join(others)]
+
+
+def cut_short(once: Sequence[tuple[Candidate, Trunk]], equal: Sequence[tuple[Candidate, Trunk]]) -> list[str]:
+    """Who was not compared, since the budget ended before."""
+    names = [each.name for each, trunk in once if trunk.diverged_at is None and (each, trunk) not in equal]
+    if once and not equal:
+        return ["No way to train was compared: all diverged, or the budget was over before. Raise --budget"]
+    return [f"Cut short by the budget, and not compared: {', '.join(names)}"] if names else []

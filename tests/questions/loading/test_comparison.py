@@ -50,6 +50,12 @@ def faulty(fault, *settings, **more):
     return compare(f"{JOBS / 'bad' / 'data.py'}:job", *settings, options={"fault": fault}, **more)
 
 
+def test_a_loss_that_is_no_number_is_seen_where_batches_are_trained_on():
+    job = f"{JOBS / 'bad' / 'loss_nan.py'}:job"
+    found = {what: compare(job, INLINE, what=what)[0].has_finite_loss for what in ("load", "together")}
+    assert found == {"load": True, "together": False}
+
+
 def test_every_loader_gets_its_rounds_and_its_workers():
     inline, one = compare("digits", INLINE, ONE, what="together")
     assert len(inline.batch_seconds) == len(one.batch_seconds) == 2

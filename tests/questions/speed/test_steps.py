@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from legroom.questions.speed.child.nvml import GpuMonitor, Reading, load_of
 from legroom.questions.speed.child.padding import measure_padding
 from legroom.questions.speed.child.steps import time_steps
 from legroom.questions.speed.child.subject import NUM_UNEVEN, Subject
+from legroom.questions.speed.notes import losses
 from legroom.questions.speed.records import MeasurePadding, TimeSteps
 
 SHORT = {"device": "cpu", "seconds": 1.0, "min_rounds": 2}
@@ -29,6 +31,19 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("more", [{}, {"run": 1}], ids=["in rounds", "rising"])
+def test_a_loss_that_is_no_number_is_told_and_the_times_hold(more):
+    job = str(Path(__file__).parents[2] / "jobs" / "{}.py:job")
+    request = TimeSteps(batch_sizes=(8,), **SHORT, **more)
+    for name, is_finite in (("bad/loss_nan", False), ("plain", True)):
+        (point,) = time_steps(request, BuiltJob(address_of(job.format(name)))).points
+        assert point.median_seconds > 0
+        assert point.has_finite_loss == is_finite
+    assert list(losses([point])) == []
+    (note,) = losses([replace(point, has_finite_loss=False)])
+    assert "no finite number in the end at batches of 8" in note
 
 
 class Hungry(nn.Module):

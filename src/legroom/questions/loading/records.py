@@ -82,6 +82,8 @@ class LoaderThroughput:
     median_seconds: float = 0.0
     spread: float = 0.0
     """(largest - smallest) / median of the rounds."""
+    has_finite_loss: bool = True
+    """Whether the last loss of every turn was a number, where batches were trained on."""
     num_batches: int = 0
     samples_per_batch: float = 0.0
     batch_bytes: int = 0

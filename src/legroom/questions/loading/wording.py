@@ -44,6 +44,11 @@ def notes_on(seen: Evidence) -> Iterable[str]:
     for failed in _unlike(seen.failed):
         way = ". Define at the top of a module what the data set holds" if failed.outcome == "unpicklable" else ""
         yield f"{_workers(failed.lane.num_workers)} could not run: {failed.reason}{way}"
+    if not all(one.has_finite_loss for one in seen.together):
+        yield (
+            "The loss was no finite number in the end of a turn: the times hold, and training may not. Look for "
+            "samples that hold NaN, or for a rate too high for this batch"
+        )
     if seen.repeats_samples:
         yield (
             "Every worker of this iterable data set gives all samples, so an epoch repeats each as often as there are "

@@ -85,6 +85,7 @@ def _notes(evidence: Evidence, law: SpeedLaw, own_size: int, question: SpeedQues
         *(() if question.quick else notes.noise(evidence)),
         *evidence.device_notes,
         *notes.throttling(evidence.points),
+        *notes.losses(evidence.points),
         *evidence.refused,
     ]
 

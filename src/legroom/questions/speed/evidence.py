@@ -162,6 +162,7 @@ def _join(points: Sequence[StepTime]) -> StepTime:
         num_repeats=sum(point.num_repeats for point in ran),
         peak_bytes=int(statistics.median(point.peak_bytes for point in ran)),
         system_share=statistics.median(point.system_share for point in ran),
+        has_finite_loss=all(point.has_finite_loss for point in ran),
         load=replace(ran[0].load, utilisation=statistics.median(busy) if busy else None),
     )
 

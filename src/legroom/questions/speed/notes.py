@@ -148,6 +148,16 @@ def noise(evidence: Evidence) -> Iterator[str]:
         )
 
 
+def losses(points: Sequence[StepTime]) -> Iterator[str]:
+    """Whether steps ended in losses that are no numbers."""
+    lost = [f"{point.batch_size:,}" for point in points if not point.has_finite_loss]
+    if lost:
+        yield (
+            f"The loss was no finite number in the end at batches of {', '.join(lost)}: the times hold, and training "
+            "may not. Look for samples that hold NaN, or for a rate too high for batches seen again and again"
+        )
+
+
 def throttling(points: Sequence[StepTime]) -> Iterator[str]:
     """Whether the device slowed down while it was measured."""
     slowed = [f"{point.batch_size:,}" for point in points if point.load.throttled]

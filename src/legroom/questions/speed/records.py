@@ -112,6 +112,8 @@ class StepTime:
     """What the job could have had of the device's memory."""
     system_share: float = 0.0
     """Of the core seconds, those of the operating system, on a CPU: mostly memory freed and fetched anew."""
+    has_finite_loss: bool = True
+    """Whether the last loss was a number; steps are timed with the job's own rate, on few batches again and again."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Share of forward, backward and update in a step; empty where nobody looked."""
     load: DeviceLoad = field(default_factory=DeviceLoad)

@@ -1,5 +1,6 @@
 """One loader in one comparison: its turns, timed, and the throughput they come to."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -29,6 +30,7 @@ class TimedLoader:
         self.seconds: list[float] = []
         """Of a batch, one value a turn."""
         self.num_batches = 0
+        self.has_finite_loss = True
         self.rows: list[int] = []
         self.waited = self.main_cpu = self.main_thread = self.worker_cpu = self.turn_seconds = 0.0
 
@@ -48,15 +50,16 @@ class TimedLoader:
         finish(self.loader.device)
         main, thread, workers = time.process_time(), time.thread_time(), workers_cpu(self.loader.processes)
         started = self.clock()
-        count, waited = 0, 0.0
+        count, waited, loss = 0, 0.0, None
         while not self._is_over(self.clock() - started, seconds, count, num_batches):
             asked = self.clock()
             batch = self.loader.take()
             waited += self.clock() - asked
             self.rows.append(num_rows(batch))
-            self.consume(batch)
+            loss = self.consume(batch)
             count += 1
         finish(self.loader.device)
+        self.has_finite_loss &= loss is None or math.isfinite(float(loss))
         self.loader.has_run = True
         self.seconds.append((self.clock() - started) / count)
         self.num_batches += count
@@ -89,6 +92,7 @@ class TimedLoader:
             median_seconds=median,
             spread=(max(self.seconds) - min(self.seconds)) / median,
             num_batches=count,
+            has_finite_loss=self.has_finite_loss,
             samples_per_batch=statistics.mean(self.rows),
             batch_bytes=loader.batch_bytes,
             wait_seconds=self.waited / count,

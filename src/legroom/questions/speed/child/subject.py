@@ -5,6 +5,7 @@ import math
 import os
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -51,6 +52,7 @@ class Subject:
         self.step_seconds = 0.0
         self.core_seconds = self.system_seconds = self.wall_seconds = 0.0
         self.num_repeats = self.peak_bytes = self.available_bytes = 0
+        self.has_finite_loss = True
         self.held: list[Held] = []
         self._batches: list[Batch] = []
 
@@ -135,11 +137,13 @@ class Subject:
 
     def _timed(self, placed: "itertools.cycle[Batch]", num_steps: int) -> list[float]:
         cores, system, wall = time.process_time(), os.times().system, time.perf_counter()
-        seconds = self.timer.time(lambda: self.step([next(placed)]), num_steps)
+        losses: deque[torch.Tensor] = deque(maxlen=1)
+        seconds = self.timer.time(lambda: losses.append(self.step([next(placed)])), num_steps)
         self.core_seconds += time.process_time() - cores
         self.system_seconds += os.times().system - system
         self.wall_seconds += time.perf_counter() - wall
         self.num_repeats += num_steps
+        self.has_finite_loss = all(math.isfinite(float(loss)) for loss in losses)  # the timer has waited
         self.step_seconds = statistics.median(seconds)
         return seconds
 
@@ -178,6 +182,7 @@ class Subject:
             peak_bytes=self.peak_bytes,
             available_bytes=self.available_bytes,
             system_share=self._system_share(),
+            has_finite_loss=self.has_finite_loss,
             load=self._host_load(),
         )
 

@@ -27,6 +27,13 @@ def holds(span, value):
     return span[0] <= value <= span[1]
 
 
+def test_planted_cases_differ_in_their_noise_too():
+    """Else a hundred cases judge one draw of it."""
+    asked = TrainSize(device="cpu", settings={"seed": 0}, vary="width", value=32, fraction=0.25, base_value=1)
+    fakes = [replace(plant(seed), a=40.0, k1=0.8, k2=0.5, b=60.0, noise=0.2) for seed in range(5)]
+    assert len({tuple(fake.train(asked).losses) for fake in fakes}) == 5
+
+
 def test_exponents_and_plateau_lie_in_their_ranges_in_at_least_85_of_100_cases():
     num_held = 0
     for seed in range(NUM_CASES):

@@ -37,6 +37,8 @@ class FakeSizes:
     b: float = 60.0
     noise: float = 0.0
     """Of the updates, in ln, another for each seed."""
+    noise_seed: int = 0
+    """Other noise at every trial."""
     floor: float = 0.5
     own: int | None = 128
     names: tuple[str, ...] = ("depth", "width")
@@ -131,7 +133,8 @@ class FakeSizes:
         return min(request.max_seconds / pace, needed if ends else math.inf)
 
     def _needed(self, request: TrainSize, size: int, samples: int) -> float:
-        chance = random.Random(f"{request.value} {request.fraction} {request.settings['seed']} {request.solver}")
+        trial = f"{request.value} {request.fraction} {request.settings['seed']} {request.solver}"
+        chance = random.Random(f"{trial} {self.noise_seed}" if self.noise_seed else trial)
         faster = self.faster_adam if request.solver == "adam" else 1.0
         return self.steps(size, samples) / faster * math.exp(self.noise * chance.gauss(0.0, 1.0))
 

@@ -30,10 +30,10 @@ def draw(rng: np.random.Generator, levels: tuple[float, float]) -> Chances:
 
 
 def plant(seed: int) -> FakeSizes:
-    """Trials by such a law."""
+    """Trials by such a law, with noise of their own."""
     k1, k2, level, share, noise = draw(np.random.default_rng(seed), (1.8, 3.2))
     a = (1 - share) * level * (32 * 32.0**2) ** k2 / 1250**k1
-    return FakeSizes(a=a, k1=k1, k2=k2, b=share * level, noise=noise)
+    return FakeSizes(a=a, k1=k1, k2=k2, b=share * level, noise=noise, noise_seed=seed)
 
 
 def evidence_of(fake: FakeSizes) -> Evidence:

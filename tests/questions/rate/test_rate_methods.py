@@ -13,8 +13,8 @@ from legroom.questions.rate.ask import foresee
 from legroom.questions.rate.evidence import Point, Trunk
 from legroom.questions.rate.fake import FakeLearner, FakeLearning
 from legroom.questions.rate.ramps import read_ramp
-from legroom.questions.rate.records import BranchBatch, Grown, GrowTrunk, RampRate, RateRamp, RunTrial
-from legroom.questions.rate.transfer import Candidate, compared, cut_short
+from legroom.questions.rate.records import BranchBatch, Grown, GrowTrunk, RampRate, RateQuestion, RateRamp, RunTrial
+from legroom.questions.rate.transfer import Candidate, compared, cut_short, is_asked
 from legroom.session import advise_again, read_records
 from legroom.testing import FakeMachine, plant_host
 
@@ -180,12 +180,14 @@ def test_only_ways_that_saw_the_most_samples_and_did_not_diverge_are_compared():
     assert "No way to train was compared" in cut_short(once, [])[0]
 
 
-def test_a_resumed_comparison_leaves_out_runs_of_another_seed(tmp_path):
-    words = {"method": "transfer", "batch_size": 512, "compare_rules": True, "own": LEARNER.best_rate_at(64)}
-    fresh, _ = ask(tmp_path / "fresh", **words, seed=1)
-    ask(tmp_path / "both", **words, seed=0)
-    both, _ = ask(tmp_path / "both", **words, seed=1, resume=True)
-    assert both.trials == fresh.trials
+def test_runs_of_another_seed_or_part_of_the_data_are_not_compared():
+    settings = {"batch_size": 512, "accumulation_steps": 1, "learning_rate": 0.1, "seed": 1, "warmup_steps": 0}
+    words = {"target_name": "loss", "target": 0.12, "goal": "min", "optimizer": "sgd"}
+    question = RateQuestion(device="cpu", settings=settings, **words)
+    mine = replace(question.trunk(0.2, 50, seed=1, warmup_steps=5, cooldown=0.2), solver="lars")
+    assert is_asked(mine, question)
+    assert not is_asked(replace(mine, settings={**mine.settings, "seed": 0}), question)
+    assert not is_asked(replace(mine, fraction=0.5), question)
 
 
 @pytest.mark.parametrize("batch_size", [64, 128])

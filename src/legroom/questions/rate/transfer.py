@@ -233,7 +233,7 @@ def _groups(records: Records, question: RateQuestion) -> dict[tuple[Any, ...], l
     groups: dict[tuple[Any, ...], list[tuple[GrowTrunk, Grown]]] = {}
     for entry in records.entries:
         request = entry.request
-        if not isinstance(request, GrowTrunk) or not _is_asked(request, question):
+        if not isinstance(request, GrowTrunk) or not is_asked(request, question):
             continue
         rate, to_step = float(request.settings["learning_rate"]), request.to_step
         names = [name for each, name in rules.items() if request_of(question, each, to_step) == request]
@@ -246,7 +246,7 @@ def _groups(records: Records, question: RateQuestion) -> dict[tuple[Any, ...], l
     return groups
 
 
-def _is_asked(request: GrowTrunk, question: RateQuestion) -> bool:
+def is_asked(request: GrowTrunk, question: RateQuestion) -> bool:
     """Whether it is of this question, by whatever optimizer: at its batch, on its device, data and seed."""
     by_own = replace(request, solver="own", betas=None, eps=None)
     return question.covers(by_own) and int(request.settings["seed"]) == question.seed

@@ -7,7 +7,7 @@ from typing import Any
 from legroom.environments import Allocator
 from legroom.logbook import Records
 from legroom.questions.base import Answer
-from legroom.questions.memory.records import MemoryQuestion
+from legroom.questions.memory.records import MemoryQuestion, StepPeaks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,11 @@ class MemoryAnswer(Answer):
     baseline: dict[str, Any]
     """The job's own settings."""
     probes: list[dict[str, Any]] = field(default_factory=list)
+
+
+def as_run(one: StepPeaks | MemoryQuestion | MemoryAnswer) -> tuple[dict[str, Any], dict[str, str]]:
+    """The options of its steps and the variables of its environment."""
+    return dict(one.options), dict(one.variables)
 
 
 Split = tuple[int, int] | tuple[None, None]

@@ -1,14 +1,13 @@
 """What a logbook holds about a question: peaks that were measured, batches that were proved, steps that were traced."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from legroom.environments import Allocator
 from legroom.errors import DoesNotFit
 from legroom.laws.memory import MemoryLaw, Points, fit_memory
 from legroom.logbook import Records
 from legroom.questions.memory.allocator.estimate import MemoryEstimate
-from legroom.questions.memory.answer import MemoryAnswer
+from legroom.questions.memory.answer import as_run
 from legroom.questions.memory.records import MemoryQuestion, PhasePeaks, StepPeaks, TraceMemory
 from legroom.requests import JobDescription
 from legroom.units import format_bytes
@@ -107,8 +106,3 @@ def _bears_on(request: StepPeaks, question: MemoryQuestion) -> bool:
     in_loop = question.device == "cpu" and request.proof
     has_workers = not in_loop or request.num_workers == question.num_workers
     return has_workers and (not request.proof or as_run(request) == as_run(question))
-
-
-def as_run(one: StepPeaks | MemoryQuestion | MemoryAnswer) -> tuple[dict[str, Any], dict[str, str]]:
-    """The options of its steps and the variables of its environment."""
-    return dict(one.options), dict(one.variables)

@@ -23,10 +23,9 @@ from legroom.questions.base import (
     read_target,
 )
 from legroom.questions.devices.ask import check_link, num_devices_here
-from legroom.questions.memory.answer import MemoryAnswer
+from legroom.questions.memory.answer import MemoryAnswer, as_run
 from legroom.questions.memory.ask import ask_memory, memory_question, open_memory_session
 from legroom.questions.memory.ask import foresee as foresee_memory
-from legroom.questions.memory.evidence import as_run
 from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.plan.advice import advise
 from legroom.questions.plan.answer import PlanAnswer

@@ -11,8 +11,7 @@ from legroom.logbook import FILE_NAME, RunStarted, read_lines
 from legroom.questions.base import Answer, read_target
 from legroom.questions.devices.answer import DevicesAnswer
 from legroom.questions.loading.answer import LoadingAnswer
-from legroom.questions.memory.answer import MemoryAnswer
-from legroom.questions.memory.evidence import as_run
+from legroom.questions.memory.answer import MemoryAnswer, as_run
 from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.plan.evidence import torch_versions
 from legroom.questions.rate.answer import RateAnswer

@@ -35,6 +35,7 @@ PUBLIC = {
     "advise_again": "docs/logbook.md: advice from a saved folder, on a machine without the device",
     "split_parameters": "docs/solvers.md: for jobs whose biases do not decay",
     "LawlessLearner": "a planted truth in which no law holds, for tests of searches",
+    "evidence_of": "benchmarks/size.py: laws to plant, by which the question and its tests are judged",
 }
 """Functions and classes that nothing of ours calls, and who does."""
 BESIDE_TORCH = ("child", "training", "workloads", "adapters")

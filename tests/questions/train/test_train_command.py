@@ -266,7 +266,7 @@ def ask(folder, *, resume=False, **more):
         ({"batchsize": 64}, "train has no word 'batchsize'. Close to it: batch_size"),
         ({"settings": {"learningrate": 1}}, "Close to it: learning_rate"),
         ({"epochs": 3}, "train has no word 'epochs'. Close to it: num_epochs"),
-        ({"resume": True}, "Write run=legroom.api.Run(resume=...)"),
+        ({"resume": True}, "Write run=legroom.Run(resume=...)"),
         ({"num_steps": 0}, "num_steps is 0; it must be a whole number of at least 1"),
         ({"max_seconds": -1}, "max_seconds is -1"),
         ({"watch": "accuracy"}, "watch is 'accuracy'; it must be 'loss' or 'score'"),

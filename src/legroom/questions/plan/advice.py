@@ -11,6 +11,7 @@ from legroom.offers import forecast_offers
 from legroom.questions.base import Recommendation
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.plan.answer import PlanAnswer
+from legroom.questions.plan.baseline import baseline_of
 from legroom.questions.plan.batch import limit_of, rate_note, recommend_batch
 from legroom.questions.plan.code import with_code
 from legroom.questions.plan.device_words import device_notes
@@ -19,7 +20,6 @@ from legroom.questions.plan.faster import Changes, variables_at, variants_at
 from legroom.questions.plan.forecast import (
     FORECAST_DOUBT,
     Forecast,
-    baseline_of,
     cost_in_money,
     factors_of,
     forecast_of,

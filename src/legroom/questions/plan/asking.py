@@ -174,7 +174,7 @@ class Search:
         """Keep what the job says of itself."""
         self.learn(
             baseline=dict(description.baseline),
-            num_samples=description.data_limit,
+            num_samples=description.epoch_samples,
             parameter_bytes=description.parameter_bytes,
             looks_samples=samples_between_looks(description),
         )

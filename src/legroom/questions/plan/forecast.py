@@ -1,28 +1,26 @@
 """How long the plan's run takes to the target, how long the job's own does, and whether the first is surely less."""
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from legroom.laws.time_to_target import compute_seconds, joined_spread, least_steps_from, money
+from legroom.questions.plan.baseline import Baseline, baseline_of
 from legroom.questions.plan.candidates import (
     LEAST_SPREAD,
     Candidate,
     Learned,
     candidate,
-    evaluations_of,
     on_one_machine,
     sizes_of,
     workers_at,
 )
 from legroom.questions.plan.choice import choose, question_cost
-from legroom.questions.plan.evidence import middle_run
 from legroom.questions.plan.factors import Pace, joined, pace_of
 from legroom.questions.plan.faster import quickened
 from legroom.questions.plan.groups import Group, group_factors, group_of
-from legroom.questions.plan.records import OwnRun, PlanQuestion, Rehearsal
+from legroom.questions.plan.records import PlanQuestion, Rehearsal
 from legroom.questions.plan.tried import (
     are_there,
     as_tried,
@@ -42,17 +40,6 @@ FORECAST_DOUBT = 1.5
 """By which factor the job's own run may be shorter than its forecast: it was 1.9 times where that could be checked."""
 NEAR_BEST = 1.1
 """Times the least cost: batches within it are as good."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
-    """The job's own run to the target."""
-
-    seconds: float | None
-    source: str
-    """`measured`; `forecast`: of a run that was cut short; `at least`: it was not there by then, and nothing tells
-    more; `never`: it ended before; empty where nothing is known."""
-    candidate: Candidate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,52 +86,97 @@ def forecast_of(
     chosen, pace = choose(question, most, untried=untried, shorter=shorter), pace_of(question)
     if chosen is None or pace is None:
         return None
+    runs = rehearsals_of(question, chosen)
+    way = _promised(question, chosen, pace)
+    way = _tried_out(question, way, runs) if runs else way
+    baseline = baseline_of(question, runs)
+    is_asked, can_rely = question.batch_size is not None or 1 not in question.numbers, not runs or are_there(runs)
+    cost, own = question_cost(question), baseline.candidate
+    return Forecast(
+        chosen=way.chosen,
+        learned=Learned.of(question),
+        pace=way.pace,
+        num_workers=way.num_workers,
+        steps_spread=way.steps_spread,
+        seconds_spread=way.seconds_spread,
+        baseline=baseline,
+        length=way.length,
+        is_tried=bool(runs),
+        can_rely=can_rely,
+        is_better=is_asked or (can_rely and _is_sooner(question, way, own, _doubt(way, baseline, runs))),
+        is_worth_trying=is_asked or own is None or cost(way.chosen) / way.steps_spread < cost(own),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How a choice runs, and by which factors that may be off."""
+
+    chosen: Candidate
+    group: Group | None
+    pace: Pace
+    num_workers: int
+    steps_spread: float
+    seconds_spread: float
+    length: int
+    doubt: float
+    """Factor by which it must be sooner than the job's own run to be surely so."""
+
+
+def _promised(question: PlanQuestion, chosen: Candidate, pace: Pace) -> Way:
+    """By what was measured of its parts."""
     learned, num_workers = Learned.of(question), workers_at(question, chosen.batch_size)
     pace, seconds_spread = joined(question, pace, chosen.batch_size, num_workers)
     group = group_of(question, chosen.num_devices) if chosen.num_devices > 1 else None
     if group is not None:
         seconds_spread = joined_spread(seconds_spread, group.spread(chosen.batch_size))
     chosen, pace, seconds_spread = quickened(question, chosen, pace, num_workers, seconds_spread)
-    steps_spread, baseline = learned.spread(chosen.size), baseline_of(question, rehearsals_of(question, chosen))
-    # Its updates are those of the slowest seed already: what may still make it later is the pace.
-    length, doubt = math.ceil(chosen.num_steps), joined_spread(LEAST_SPREAD, seconds_spread)
-    if chosen.size not in learned.rates:  # their number is a promise of the critical batch size
-        doubt = joined_spread(doubt, steps_spread)
-    runs = rehearsals_of(question, chosen)
-    if runs:
-        chosen = as_tried(question, chosen, runs)
-        length = length_after(runs)
-        doubt = surely(counted_steps(runs), own_steps(question), turns_of(runs))
-        pace, seconds_spread = _through(pace, group, chosen, num_workers), pace_spread(runs)
-        steps_spread = spread_of(counted_steps(runs))
-    cost, own = question_cost(question), baseline.candidate
-    if baseline.source == "forecast":
-        doubt = joined_spread(doubt, FORECAST_DOUBT)
-    if baseline.source == "at least" and runs:  # its run was cut short there: to get there it takes more
-        doubt = 1.0
-    can_rely = not runs or are_there(runs)
-    is_asked = question.batch_size is not None or 1 not in question.numbers
-    return Forecast(
+    steps_spread = learned.spread(chosen.size)
+    # Its updates are those of the slowest seed already: what may still make it later is the pace, and at a batch
+    # without a rate of its own the critical batch size that promises them.
+    doubt = joined_spread(LEAST_SPREAD, seconds_spread)
+    return Way(
         chosen=chosen,
-        learned=learned,
+        group=group,
         pace=pace,
         num_workers=num_workers,
         steps_spread=steps_spread,
         seconds_spread=seconds_spread,
-        baseline=baseline,
-        length=length,
-        is_tried=bool(runs),
-        can_rely=can_rely,
-        is_better=is_asked
-        # Where the job's own settings never get there, or time was left for no run of them, what does so stands alone.
-        or (can_rely and (own is None or (_is_worth(question, chosen, own) and cost(chosen) * doubt < cost(own)))),
-        is_worth_trying=is_asked or own is None or cost(chosen) / steps_spread < cost(own),
+        length=math.ceil(chosen.num_steps),
+        doubt=doubt if chosen.size in learned.rates else joined_spread(doubt, steps_spread),
     )
 
 
-def _is_worth(question: PlanQuestion, chosen: Candidate, own: Candidate) -> bool:
-    """Whether anybody would notice: time that a run gains in a blink is no reason to change it."""
-    return question.goal == "frugal" or abs(own.seconds - chosen.seconds) >= BLINK
+def _tried_out(question: PlanQuestion, way: Way, runs: Sequence[Rehearsal]) -> Way:
+    """By the runs that tried it out."""
+    chosen = as_tried(question, way.chosen, runs)
+    return replace(
+        way,
+        chosen=chosen,
+        pace=_through(way.pace, way.group, chosen, way.num_workers),
+        steps_spread=spread_of(counted_steps(runs)),
+        seconds_spread=pace_spread(runs),
+        length=length_after(runs),
+        doubt=surely(counted_steps(runs), own_steps(question), turns_of(runs)),
+    )
+
+
+def _doubt(way: Way, baseline: Baseline, runs: Sequence[Rehearsal]) -> float:
+    """With what is not sure of the job's own run."""
+    if baseline.source == "at least" and runs:  # it was cut short there: to get to the target it takes more
+        return 1.0
+    return joined_spread(way.doubt, FORECAST_DOUBT) if baseline.source == "forecast" else way.doubt
+
+
+def _is_sooner(question: PlanQuestion, way: Way, own: Candidate | None, doubt: float) -> bool:
+    """Whether it surely costs less, and anybody would notice: a blink is no reason to change anything.
+
+    Where the job's own settings never get there, or time was left for no run of them, what does so stands alone.
+    """
+    if own is None:
+        return True
+    cost, gain = question_cost(question), abs(own.seconds - way.chosen.seconds)
+    return cost(way.chosen) * doubt < cost(own) and (question.goal == "frugal" or gain >= BLINK)
 
 
 def _through(pace: Pace, group: Group | None, chosen: Candidate, num_workers: int) -> Pace:
@@ -154,75 +186,6 @@ def _through(pace: Pace, group: Group | None, chosen: Candidate, num_workers: in
     slowdown, computing = group.slowdown(chosen.batch_size), chosen.step_seconds - group.waits(chosen.batch_size)
     each = pace.on(group.num_devices, slowdown)
     return each.through(chosen.batch_size, num_workers, computing / chosen.num_passes).on(1, 1 / slowdown)
-
-
-def baseline_of(question: PlanQuestion, beside: Sequence[Rehearsal] = ()) -> Baseline:
-    """By the runs that were made with the job's own settings, at the pace of their turns beside those of a choice."""
-    run, own = middle_run(question.runs), question.own_steps
-    if run is None:
-        return Baseline(seconds=None, source="")
-    is_forecast = question.target is not None and question.target["from"] == "forecast"
-    steps: float
-    if run.steps_to_target is not None:
-        steps, source = run.steps_to_target, "measured"
-    elif is_forecast and own is not None:
-        steps, source = own, "forecast"
-    elif run.ended:
-        return Baseline(seconds=None, source="never")
-    elif (more := _more_like_trials(question, run)) is not None:
-        steps, source = run.num_steps * more, "forecast"
-    else:
-        steps, source = run.num_steps, "at least"
-    now = _pace_now(beside or question.rehearsals, run)
-    found = Candidate(
-        batch_size=run.batch_size,
-        num_passes=run.num_passes,
-        num_steps=steps,
-        step_seconds=now * run.step_seconds,
-        num_evaluations=evaluations_of(question, steps, run.batch_size * run.num_passes),
-        evaluation=now * run.evaluation_seconds,
-    )
-    return Baseline(seconds=found.seconds, source=source, candidate=found)
-
-
-def _pace_now(rehearsals: Sequence[Rehearsal], run: OwnRun) -> float:
-    """How many times as long the job's own updates took when the plan was tried out, as when they were run alone."""
-    turns = [tried.own_step_seconds for tried in rehearsals if tried.own_step_seconds]
-    return statistics.median(turns) / run.step_seconds if turns else 1.0
-
-
-def _more_like_trials(question: PlanQuestion, run: OwnRun) -> float | None:
-    """How many times its updates a run that was cut short needs to the target, if it goes on as trials did.
-
-    Trials of the rate that was found tell after how many updates they had its value, and after how many the target.
-    """
-    answer = next((one for one in question.rates if one.reached), None)
-    if answer is None or run.value is None:
-        return None
-    found = [
-        steps
-        for curve in answer.curves
-        if curve.get("learning_rate") == answer.learning_rate
-        if (steps := _steps_to(run.value, curve["num_steps"], curve["value"], answer.target["value"])) is not None
-    ]
-    return max(1.0, answer.num_steps / statistics.median(found)) if found else None
-
-
-def _steps_to(value: float, steps: Sequence[float], values: Sequence[float | None], target: float) -> float | None:
-    """Updates after which a curve that moves towards the target had the value, by lines over ln updates."""
-    first = next((seen for seen in values if seen is not None), target)
-    sign = -1.0 if first < target else 1.0
-    before: tuple[float, float] | None = None
-    for count, seen in zip(steps, values, strict=True):
-        if seen is None:  # a trial whose loss was no number there
-            continue
-        if sign * seen <= sign * value:
-            if before is None or before[1] == seen:
-                return count
-            share = (before[1] - value) / (before[1] - seen)
-            return float(before[0] * (count / before[0]) ** share)
-        before = (count, seen)
-    return None
 
 
 def as_good(question: PlanQuestion, found: Forecast) -> tuple[int, int]:

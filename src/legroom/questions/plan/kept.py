@@ -4,9 +4,10 @@ import math
 import statistics
 from dataclasses import replace
 
+from legroom.questions.plan.baseline import baseline_of
 from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.faster import Changes, variables_at, variants_at
-from legroom.questions.plan.forecast import BLINK, baseline_of
+from legroom.questions.plan.forecast import BLINK
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.tried import surely_in_turns
 

@@ -24,6 +24,7 @@ def more_factors(question: PlanQuestion, found: Forecast, kept_seconds: float | 
     return {
         "curve": learning_curve(found.learned.near(found.chosen.size)),
         "busy": busy_at(points, found.chosen.batch_size),
+        "flops_per_sample": question.speed.flops_per_sample if question.speed else None,
         "own": _own(own, kept_seconds or own.seconds) if own else None,
     }
 

@@ -6,11 +6,12 @@ from typing import Any
 from legroom.errors import JobError, UsageError
 from legroom.questions.base import START_SECONDS
 from legroom.questions.plan.asking import LONG, SHARES, Search
+from legroom.questions.plan.baseline import baseline_of
 from legroom.questions.plan.choice import SHORTER
 from legroom.questions.plan.evidence import read_own_run, step_seconds
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.faster import Changes
-from legroom.questions.plan.forecast import Forecast, baseline_of, forecast_of
+from legroom.questions.plan.forecast import Forecast, forecast_of
 from legroom.questions.plan.found import rehearsal_words, turn_words
 from legroom.questions.plan.kept import changes_of_own
 from legroom.questions.plan.records import OwnTurn, PlanQuestion

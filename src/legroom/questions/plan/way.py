@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from legroom.questions.plan.baseline import baseline_of
 from legroom.questions.plan.candidates import workers_at
 from legroom.questions.plan.factors import pace_of
-from legroom.questions.plan.forecast import Forecast, baseline_of
+from legroom.questions.plan.forecast import Forecast
 from legroom.questions.plan.recommend import learned_items
 from legroom.questions.plan.records import PlanQuestion
 

@@ -28,20 +28,7 @@ from legroom.training.schedule_text import check_schedule
 from legroom.training.several import refuse_unshared, several_devices
 
 MADE = (
-    *(
-        "kind",
-        "fresh",
-        "anew",
-        "settings",
-        "target",
-        "folder",
-        "resume",
-        "identity",
-        "device",
-        "variables",
-        "several",
-        "again",
-    ),
+    *("kind", "fresh", "anew", "settings", "target", "folder", "resume", "identity", "device", "variables", "several"),
     *("notes", "again"),
 )
 """Fields of a Train that are made of other words."""

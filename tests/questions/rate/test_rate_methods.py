@@ -10,11 +10,12 @@ from legroom.errors import NothingMeasured, UsageError
 from legroom.job import Settings
 from legroom.laws.rate_scaling import Recipe, scale
 from legroom.questions.rate.ask import foresee
+from legroom.questions.rate.carried import compared, cut_short, is_asked
 from legroom.questions.rate.evidence import Point, Trunk
 from legroom.questions.rate.fake import FakeLearner, FakeLearning
 from legroom.questions.rate.ramps import read_ramp
 from legroom.questions.rate.records import BranchBatch, Grown, GrowTrunk, RampRate, RateQuestion, RateRamp, RunTrial
-from legroom.questions.rate.transfer import Candidate, compared, cut_short, is_asked
+from legroom.questions.rate.rules import Candidate
 from legroom.session import advise_again, read_records
 from legroom.testing import FakeMachine, plant_host
 

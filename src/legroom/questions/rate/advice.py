@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from legroom.errors import NothingMeasured
 from legroom.logbook import Records
-from legroom.questions.rate import greedy, range_test, transfer
+from legroom.questions.rate import carried, greedy, range_test
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.rate.chance import refuse_chance
 from legroom.questions.rate.critical import better_power, critical_batch, guess_by_noise
@@ -40,7 +40,7 @@ def _advise(records: Records, question: RateQuestion) -> RateAnswer:
         return OTHERS[question.method](records, question)
     if question.method == "transfer":
         known = question.at_known()
-        return transfer.advise(records, question, _by_trunks(records, known), gather(records.entries, known))
+        return carried.advise(records, question, _by_trunks(records, known), gather(records.entries, known))
     return _by_trunks(records, question)
 
 

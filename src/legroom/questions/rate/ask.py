@@ -25,6 +25,7 @@ from legroom.questions.rate import greedy, range_test, transfer
 from legroom.questions.rate.advice import advise
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.rate.records import RampRate, RateQuestion, RunTrial, passes_of, update_size
+from legroom.questions.rate.rules import KNOWN_RULES
 from legroom.questions.rate.search import NUM_WHOLE, find_rate
 from legroom.questions.rate.target import NUM_RUNS, SHARE, find_target
 from legroom.requests import Describe, JobDescription
@@ -68,7 +69,7 @@ def rate(
     run = run or Run()
     address = address_of(job, options)
     check_word("method", method, METHODS)
-    check_word("rule", rule, transfer.KNOWN_RULES)
+    check_word("rule", rule, KNOWN_RULES)
     aim = None if target == "same" else read_target(target, "same")
     _check_numbers(batch_size=batch_size, budget=budget, seeds=seeds, fraction=fraction)
     _check_transfer(method, batch_size, from_batch, from_rate, is_used=compare_rules or rule != "measured")

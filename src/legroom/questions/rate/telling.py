@@ -32,7 +32,7 @@ def tell(
     usual = {
         "target": target_of(question),
         "rule": RULES[question.optimizer],
-        "num_epochs": num_steps * question.update_size / max(1, description.num_samples or 1),
+        "num_epochs": num_steps * question.update_size / max(1, description.epoch_samples or 1),
     }
     return RateAnswer(
         job=records.head.job,

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-NUM_WORDS, NUM_CHARACTERS, NUM_PAIRS = 40_000, 600_000, 2_000
+NUM_WORDS, NUM_CHARACTERS, NUM_PAIRS = 120_000, 600_000, 2_000
 
 
 @dataclass(frozen=True, kw_only=True)

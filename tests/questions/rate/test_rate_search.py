@@ -93,6 +93,25 @@ def test_the_answer_tells_the_updates_that_a_cooled_run_needs(tmp_path):
     assert answer.sensitivity["half"] > 1
 
 
+class HastyLearner(FakeLearner):
+    """Rates above the best one are far ahead for some updates, and stand still from then on."""
+
+    def _gain(self, share):
+        if share <= 2.0:
+            return super()._gain(share)
+        return 4.0 if self.num_updates < 60 else 0.02
+
+
+def test_a_lower_rate_that_was_left_early_is_looked_at_again_later(tmp_path):
+    learner = HastyLearner(s_min=500, b_crit=64, best_rate=0.02, diverges_above=1.0)
+    answer, machine = ask(learner, 64, 0.02, tmp_path)
+    assert answer.reached
+    assert 0.01 < answer.learning_rate < 0.04
+    trunks = [request for request in machine.asked if isinstance(request, GrowTrunk) and request.settings["seed"] == 0]
+    early = [request.settings["learning_rate"] for request in trunks if request.to_step > 60]
+    assert max(early[:3]) > 0.04, "high rates were ahead at first"
+
+
 class LuckyLearner(FakeLearner):
     """One whose first seed is at the target by luck, early and once."""
 

@@ -37,6 +37,9 @@ MOST_TURNS = 2
 """How often another rate may win by what other seeds show, and be confirmed itself."""
 MORE_ON_ALL_DATA = 10
 """The same of the run on all of the data: how far the answer moves is what that run is for."""
+LONG_AGO = 3.0
+"""Times the updates after which a lower rate was left, for looking at it again: the longer a run, the lower its best
+rate."""
 WORTH_TRYING = 1.4
 """A rate nearer than this factor to one that was tried is not tried."""
 BRANCHED_AT = (0.25, 0.6)
@@ -69,6 +72,7 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
         if _holds(growing, question, rates):
             break
         if growing.spent < SEARCH_SHARE:
+            rates = revive(trunks, rates, length)
             rates = widen(trunks, rates, length, diverging_rate(growing.evidence.ramps))
     _refine(growing, question)
     _try_on_all_data(growing, question)  # before other seeds, which may take all that is left
@@ -208,6 +212,17 @@ def lengths(question: RateQuestion) -> list[int]:
 def lower(rates: Sequence[float]) -> list[float]:
     """Where all trunks diverged: rates below them."""
     return [min(rates) / STEP, min(rates) / STEP**2]
+
+
+def revive(trunks: Sequence[Trunk], rates: Sequence[float], length: int) -> list[float]:
+    """The neighbour below the leader joins again where it was left long ago: high rates are ahead at first, and only
+    then."""
+    best = leader(trunks, length).learning_rate
+    below = [trunk for trunk in trunks if trunk.learning_rate < best and trunk.last is not None]
+    near = max(below, key=lambda trunk: trunk.learning_rate, default=None)
+    if near is None or near.last is None or near.learning_rate in rates or length < LONG_AGO * near.last.to_step:
+        return list(rates)
+    return [*rates, near.learning_rate]
 
 
 def widen(trunks: Sequence[Trunk], rates: Sequence[float], length: int, blown: float | None = None) -> list[float]:

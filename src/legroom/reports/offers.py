@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table as Grid
 
 from legroom.reports.figures import Column, Table
+from legroom.reports.terminal import Grid
 from legroom.units import format_seconds
 
 TITLE = "What the run would take elsewhere (forecast from published peaks, nothing was run there)"

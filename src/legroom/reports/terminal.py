@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 
 from legroom.questions.base import Answer, Foreseen
 from legroom.reports.numbers import quantity
@@ -31,6 +31,13 @@ class PlainConsole(Console):
         """The parts as rich makes them, their texts cleaned."""
         for part in super().render(renderable, options):
             yield part if part.control else Segment(printable(part.text), part.style)
+
+
+class Grid(Table):
+    """A table whose long words go on in the next line; rich cuts off what a narrow terminal has no room for."""
+
+    def __init__(self, *heads: str, **words: Any) -> None:
+        super().__init__(*(Column(head, overflow="fold") for head in heads), **words)
 
 
 def print_title(console: Console, answer: Answer, circumstances: str) -> None:
@@ -64,7 +71,7 @@ def print_remarks(console: Console, answer: Answer) -> None:
 def print_foreseen(console: Console, answer: Foreseen) -> None:
     """The probes a command would run, and their time."""
     print_title(console, answer, "nothing was run")
-    table = Table("probe", "how many", "time")
+    table = Grid("probe", "how many", "time")
     for probe in answer.probes:
         table.add_row(probe.what, _span(*map(str, probe.num_probes)), _span(*map(format_seconds, probe.seconds)))
     console.print(table)
@@ -85,7 +92,7 @@ def print_several(answers: Sequence[Answer], missing: Sequence[str], printer: Ca
         printer(console, answer)
         console.print()
     for table in section_of(answers).tables[:1]:
-        grid = Table(*(column.label for column in table.columns), title=table.title, title_justify="left")
+        grid = Grid(*(column.label for column in table.columns), title=table.title, title_justify="left")
         for row in table.rows:
             grid.add_row(*(quantity(value, column.unit) for value, column in zip(row, table.columns, strict=True)))
         console.print(grid)

@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table as Grid
 
 from legroom.questions.base import Answer
 from legroom.questions.devices.answer import DevicesAnswer, TableAnswer
 from legroom.questions.devices.tables import measured_tables, more_tables, points_table, published_tables, wire_table
 from legroom.reports.figures import Axis, Figure, Section, Series, Table, Unit
 from legroom.reports.numbers import quantity
-from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
+from legroom.reports.terminal import Grid, Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 
 SHOWN = (1, 2, 4, 8, 16, 64, 256, 1024, 4096)

@@ -4,11 +4,10 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from legroom.questions.explain.ask import ExplainAnswer
 from legroom.reports.offers import print_offers
-from legroom.reports.terminal import print_rows
+from legroom.reports.terminal import Grid, print_rows
 from legroom.reports.views import View
 from legroom.units import format_seconds
 

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
-from rich.table import Table as Grid
 
 from legroom.laws.loading import MOST_WORKERS
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.loading.figures import figures_of, tables_of
 from legroom.reports.figures import Section
-from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
+from legroom.reports.terminal import Grid, Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 from legroom.units import format_bytes, format_seconds
 

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table as Grid
 
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.reports.figures import Axis, Column, Figure, Mark, Section, Series, Table
-from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
+from legroom.reports.terminal import Grid, Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 from legroom.units import exact_bytes, format_bytes, format_seconds
 

@@ -5,14 +5,13 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from legroom.questions.base import Recommendation
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.what_if import FIGURE, target_words, what_if_of
 from legroom.reports.figures import Column, Section, Table
 from legroom.reports.offers import offers_on_page, print_offers
-from legroom.reports.terminal import print_title
+from legroom.reports.terminal import Grid, print_title
 from legroom.reports.views import View
 from legroom.reports.what_if import time_figure
 from legroom.units import format_seconds

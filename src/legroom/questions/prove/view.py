@@ -5,12 +5,11 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from legroom.questions.prove.answer import ProveAnswer
 from legroom.questions.prove.words import sentence
 from legroom.reports.figures import Axis, Column, Figure, Mark, Section, Series, Table
-from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
+from legroom.reports.terminal import Grid, Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 from legroom.units import format_seconds
 

@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table as Grid
 
 from legroom.questions.speed.answer import SpeedAnswer
 from legroom.reports.figures import Axis, Column, Figure, Mark, Section, Series, Table
 from legroom.reports.numbers import epoch_label, epoch_seconds
-from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
+from legroom.reports.terminal import Grid, Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 
 LONGEST = 60

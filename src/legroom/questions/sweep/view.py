@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table as Grid
 
 from legroom.questions.sweep.answer import SweepAnswer
 from legroom.reports.figures import Axis, Column, Figure, HeatMap, Section, Series, Table, Unit
-from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
+from legroom.reports.terminal import Grid, Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 from legroom.units import format_bytes, format_seconds
 

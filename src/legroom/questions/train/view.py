@@ -5,11 +5,10 @@ from itertools import pairwise
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table as Grid
 
 from legroom.questions.train.answer import TrainAnswer
 from legroom.reports.figures import Axis, Figure, Mark, Section, Series
-from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
+from legroom.reports.terminal import Grid, Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
 from legroom.units import format_seconds
 

@@ -5,13 +5,12 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from legroom.questions.variants.answer import VariantsAnswer
 from legroom.questions.variants.spread import HOPELESS
 from legroom.reports.figures import Axis, Column, Figure, Mark, Section, Series, Table
 from legroom.reports.numbers import quantity
-from legroom.reports.terminal import print_remarks, print_title
+from legroom.reports.terminal import Grid, print_remarks, print_title
 from legroom.reports.views import View
 
 HEADS = ("variant", "verdict", "times as fast", "step", "once", "because")

@@ -1,12 +1,15 @@
 """Batch, rate and workers of a training on photographs: by `legroom plan`, and by the best chain one can make today.
 
     python benchmarks/chain.py OUT --photos DIR [--copies 40] [--model resnet50] [--size 224] [--device auto]
+        [--memory 16GiB]
     python benchmarks/chain.py OUT --copies 4 --model resnet18 --size 32 --rate-steps 20 --steps 9 --budget 20s
 
 The chain is Lightning's: `scale_batch_size(mode="binsearch")`, then `lr_find` at that batch, then the number of workers
 that its warning names in a first fit. Both see copies of the JPEG files in DIR, a class for each file; without --photos
 a few drawn ones. Of `legroom plan` the seconds of memory, speed and loading are told apart from those of its rate and
 of trying it out, which the chain does not do. Start-up of the chain is its imports and the reading of the job.
+
+With --memory torch may reserve no more than that in either arm, as on a smaller card.
 
 Then both settings train for as many steps in the same loop (`legroom train`), for their samples a second. The second
 line is the smoke test of this file, on any machine.
@@ -22,6 +25,8 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from legroom.units import parse_bytes
 
 FOLDER = "photos"
 ASKED = ("memory", "speed", "loading")
@@ -69,7 +74,8 @@ def legroom(question: str, words: argparse.Namespace, *more: str) -> tuple[dict[
 
 def planned(words: argparse.Namespace) -> dict[str, Any]:
     """What `legroom plan` says, and what it took."""
-    answer, seconds = legroom("plan", words, "--budget", words.budget)
+    memory = ["--memory", words.memory] if words.memory else []
+    answer, seconds = legroom("plan", words, "--budget", words.budget, *memory)
     spent = answer["spent"]
     asked = {name: spent[name] for name in ASKED if name in spent}
     rest = {"the rest": sum(spent.values()) - sum(asked.values())}
@@ -80,19 +86,24 @@ def planned(words: argparse.Namespace) -> dict[str, Any]:
 def chained(words: argparse.Namespace) -> dict[str, Any]:
     """What the chain says, in a process of its own, and what it took."""
     given = {**job_words(words), "device": words.device, "rate_steps": words.rate_steps}
+    given["memory"] = words.memory
     answer, seconds = run([sys.executable, __file__, str(words.out), "--one", json.dumps(given)])
     return {"who": "Lightning's chain", **answer, "seconds": seconds}
 
 
-def chain(data: str, images: str, model: str, size: str, device: str, rate_steps: int) -> dict[str, Any]:
+def chain(data: str, images: str, model: str, size: str, device: str, rate_steps: int, memory: str | None) -> dict[str, Any]:
     """The chain itself, in this process."""
     started = time.perf_counter()
     import lightning
+    import torch
     from lightning.pytorch.tuner import Tuner
     from torch.utils.data import DataLoader
 
     from legroom import load_job
 
+    if memory:
+        share = parse_bytes(memory) / torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(share)
     job = load_job("image-folder", {"data": data, "images": images, "model": model, "size": size})
     photos = job.train_data()
 
@@ -172,6 +183,7 @@ def main() -> None:
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--size", type=int, default=224, help="pixels a side")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--memory", help="that torch may reserve on a GPU, such as 16GiB")
     parser.add_argument("--budget", default="5min", help="of legroom plan")
     parser.add_argument("--rate-steps", type=int, default=100, help="of lr_find, whose own default that is")
     parser.add_argument("--steps", type=int, default=100, help="trained with either settings")

@@ -1,9 +1,13 @@
 """A sweep in real processes: two at once, the one that cannot be trained marked, nothing repeated on resume."""
 
 from pathlib import Path
+from types import SimpleNamespace
+
+import torch
 
 from legroom import api
 from legroom.logbook import read_lines
+from legroom.questions.train.child import _times, _utilisation
 
 JOB = """
 import torch
@@ -49,3 +53,8 @@ def test_trials_run_at_once_one_fails_and_none_is_repeated(tmp_path):
     again = api.sweep(f"{path}:job", **words, run=api.Run(out=tmp_path / "out", resume=True))
     assert again.points == answer.points
     assert len(read_lines(tmp_path / "out" / "logbook.jsonl")[1]) == before
+
+
+def test_the_shortest_trial_has_a_utilisation():
+    run = SimpleNamespace(trainer=SimpleNamespace(device=torch.device("cpu")))
+    assert 0 < _utilisation(run, _times()) <= 1

@@ -1,8 +1,10 @@
 """A trial: the job trained in this process, which saves and reports before it leaves when it is told to."""
 
 import os
+import resource
 import signal
 import statistics
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from types import FrameType
 import torch
 
 from legroom.child.built_job import BuiltJob
+from legroom.clock import monotonic
 from legroom.host.limits import read_limits
 from legroom.questions.train.child_ranks import train_on_ranks
 from legroom.training.loop import Run
@@ -44,9 +47,12 @@ def _peak_bytes(device: torch.device) -> int | None:
 
 
 def _times() -> tuple[float, float]:
-    """Seconds on any core, loader processes that have ended included, and on the clock."""
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system, spent.elapsed
+    """Seconds on any core, loader processes that have ended included, and on the clock.
+
+    Not those of `os.times`, which counts in hundredths: a short trial took none of them.
+    """
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime, monotonic()
 
 
 def _utilisation(run: Run, started: tuple[float, float]) -> float | None:
@@ -54,7 +60,7 @@ def _utilisation(run: Run, started: tuple[float, float]) -> float | None:
         readings = run.recorder.utilisations
         return statistics.fmean(readings) if readings else None
     worked, passed = (now - then for now, then in zip(_times(), started, strict=True))
-    return min(1.0, worked / passed / read_limits().num_cores) if passed > 0 else None
+    return min(1.0, worked / passed / read_limits().num_cores)
 
 
 class Interrupt:

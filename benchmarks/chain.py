@@ -29,7 +29,7 @@ from typing import Any
 from legroom.units import parse_bytes
 
 FOLDER = "photos"
-ASKED = ("memory", "speed", "loading")
+ASKED = ("memory", "speed", "loading", "loading first")
 """Questions that the chain answers too, but for its rate."""
 COLUMNS = ("", "batch", "workers", "rate", "samples/s", "its parts", "from command to answer")
 
@@ -91,7 +91,9 @@ def chained(words: argparse.Namespace) -> dict[str, Any]:
     return {"who": "Lightning's chain", **answer, "seconds": seconds}
 
 
-def chain(data: str, images: str, model: str, size: str, device: str, rate_steps: int, memory: str | None) -> dict[str, Any]:
+def chain(
+    data: str, images: str, model: str, size: str, device: str, rate_steps: int, memory: str | None
+) -> dict[str, Any]:
     """The chain itself, in this process."""
     started = time.perf_counter()
     import lightning
@@ -193,11 +195,14 @@ def main() -> None:
         print(json.dumps(chain(**json.loads(words.one))))
         return
     copy_photos(words.out, words.photos, words.copies)
-    rows = [chained(words), planned(words)]
-    rows = [{**row, "throughput": throughput(row, words)} for row in rows]
-    (words.out / "chain.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for line in (COLUMNS, ["---"] * len(COLUMNS), *map(cells, rows)):
+    for line in (COLUMNS, ["---"] * len(COLUMNS)):
         print(f"| {' | '.join(line)} |")
+    for make in (planned, chained):
+        row = make(words)
+        row |= {"throughput": throughput(row, words)}
+        with (words.out / "chain.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(f"| {' | '.join(cells(row))} |", flush=True)
 
 
 if __name__ == "__main__":

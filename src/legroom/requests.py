@@ -72,6 +72,8 @@ class JobDescription:
     """Smallest, median and largest of the samples looked at."""
     num_scanned: int
     """How many samples that was."""
+    sample_seconds: float | None = None
+    """What reading one of them took, in the middle; None where none was read by itself."""
     uneven: bool
     """Whether samples differ in size, so that the worst batch is larger than the typical one."""
     own_step: bool

@@ -37,6 +37,8 @@ class BatchSource:
         self.sizes: list[tuple[float, int]] = []
         """(size, position) of the samples looked at."""
         self.samples: dict[int, Any] = {}
+        self.read_seconds: list[float] = []
+        """What reading samples took that were looked at, one after the other."""
         self.with_nan: list[int] = []
         """Positions of samples looked at that hold NaN or infinity."""
         if self.num_samples == 0:
@@ -205,11 +207,14 @@ class BatchSource:
         return sample_bytes(sample)
 
     def _read(self, position: int) -> Any:
+        started = time.perf_counter()
         try:
-            return self.dataset[position]
+            sample = self.dataset[position]
         except Exception as error:
             error.add_note(f"at index {position} of {self.name}")
             raise
+        self.read_seconds.append(time.perf_counter() - started)
+        return sample
 
 
 class RepeatedSamples(Dataset[Any]):

@@ -24,6 +24,7 @@ def describe(request: Describe, built: BuiltJob) -> JobDescription:
         num_valid_samples=built.valid.num_samples if job.valid_data else None,
         sample_bytes=(sizes[0], int(statistics.median(sizes)), sizes[-1]),
         num_scanned=len(train.sizes),
+        sample_seconds=statistics.median(train.read_seconds) if train.read_seconds else None,
         uneven=train.uneven,
         own_step=job.step is not None,
         own_loader=job.loader is not None,

@@ -59,6 +59,8 @@ class FakeMemory:
     """The score of a model that learned nothing."""
     num_valid_samples: int | None = None
     has_valid: bool = True
+    sample_seconds: float | None = None
+    """To read a sample, as the first look at the data has it."""
     baseline: Settings = field(default_factory=Settings)
     """The job's own settings."""
     seed: int = 0
@@ -180,6 +182,7 @@ class FakeMemory:
             goal=self.goal,
             chance=self.chance,
             has_valid=self.has_valid,
+            sample_seconds=self.sample_seconds,
             baseline=asdict(self.baseline),
             torch_version="planted",
         )

@@ -18,7 +18,8 @@ from legroom.units import format_seconds
 
 Found = TypeVar("Found", bound=Answer)
 SHARES = {
-    "speed": (0.0, 0.15),
+    "speed": (0.0, 0.1),
+    "loading first": (0.1, 0.15),
     "rate": (0.15, 0.6),
     "baseline": (0.6, 0.65),
     "devices": (0.65, 0.67),

@@ -110,15 +110,17 @@ def _value(found: Evaluated, name: str) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def paces(entries: Sequence[Entry], device: str, precision: str) -> Mapping[int, float]:
-    """Seconds of an update while trunks of one pass grew, by batch size: building, evaluation and branches are off."""
+def paces(entries: Sequence[Entry], device: str, precision: str, num_workers: int) -> Mapping[int, float]:
+    """Seconds of an update while trunks of one pass grew beside so many loader processes, by batch size: building,
+    evaluation and branches are off."""
     seconds: dict[int, float] = {}
     steps: dict[int, int] = {}
     for entry in entries:
         request, result = entry.request, entry.result
         if isinstance(request, GrowTrunk) and isinstance(result, Grown):
-            words = (request.device, request.settings["precision"], request.settings["accumulation_steps"])
-            if words == (device, precision, 1):
+            names = ("precision", "num_workers", "accumulation_steps")
+            words = (request.device, *(request.settings[name] for name in names))
+            if words == (device, precision, num_workers, 1):
                 size = int(request.settings["batch_size"])
                 seconds[size] = seconds.get(size, 0.0) + result.grown_seconds
                 steps[size] = steps.get(size, 0) + result.grown_steps

@@ -128,7 +128,10 @@ def heard(question: PlanQuestion, pace: Pace, batch_size: int, num_workers: int)
     for answer in question.loading:
         if (answer.batch_size, answer.num_workers) == (batch_size, num_workers) and answer.samples_per_second:
             found.append(batch_size / answer.samples_per_second + pace.update)
-    if batch_size in question.paces and num_workers == int(question.baseline["num_workers"]):
+    trial_workers = question.trial_workers
+    if trial_workers is None:
+        trial_workers = int(question.baseline["num_workers"])
+    if batch_size in question.paces and num_workers == trial_workers:
         found.append(question.paces[batch_size])
     return found
 

@@ -131,6 +131,8 @@ class PlanQuestion:
     """Samples between two evaluations of a run that is compared; None: an epoch."""
     paces: Mapping[int, float] = field(default_factory=dict)
     """Seconds of an update while `rate` trained, by batch size."""
+    trial_workers: int | None = None
+    """Loader processes of those trainings, where not the job's own."""
     devices: DevicesAnswer | None = None
     """What several devices take; None where one alone is asked for."""
     numbers: Sequence[int] = (1,)

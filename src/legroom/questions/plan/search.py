@@ -1,30 +1,21 @@
-"""Asks what the formula needs, cheapest first: speed, the rate at a likely batch, the batch again, then loading."""
+"""Asks what the formula needs, cheapest first: speed, the loader where updates wait for it, the rate at a likely batch,
+the batch again, else the loader now."""
 
-import math
 from dataclasses import replace
 
 from legroom.errors import JobError, NothingMeasured, UsageError
 from legroom.questions.devices.answer import DevicesAnswer
 from legroom.questions.devices.ask import devices
 from legroom.questions.devices.ask import foresee as foresee_devices
-from legroom.questions.loading.ask import foresee as foresee_loading
-from legroom.questions.loading.ask import loading
 from legroom.questions.plan.ask_faster import ask_faster
 from legroom.questions.plan.asking import Search
 from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.choice import choose, knows_energy, ways
-from legroom.questions.plan.evidence import middle_run
-from legroom.questions.plan.factors import pace_of
-from legroom.questions.plan.forecast import BLINK, forecast_of
-from legroom.questions.plan.records import PlanQuestion
-from legroom.questions.plan.seeking import seek_again, seek_first, whole_run_seconds
+from legroom.questions.plan.feeding import ask_loading, feed_first
+from legroom.questions.plan.seeking import lacks_for_rate, seek_again, seek_first, whole_run_seconds
 from legroom.questions.plan.trying import run_own, try_out, try_own
-from legroom.questions.plan.way import way_of_run
 from legroom.questions.speed.ask import speed
-from legroom.units import format_seconds
 
-LITTLE = 0.03
-"""Of a step: loading that takes no more is not worth asking about."""
 MEASURED_FOR_LINK = 2
 """Devices that are run together where more than are here are asked for: two tell the link."""
 NO_ENERGY = (
@@ -43,15 +34,15 @@ def ask_others(search: Search, most: int | None) -> Candidate | None:
         description = session.describe(search.run.seed)
     search.learn_job(description)
     search.bound_by(whole_run_seconds(search.question))
+    if not lacks_for_rate(description):  # without rates, a batch is chosen first
+        feed_first(search, description)
     is_sought = seek_first(search, description, most)
     search.bound_by(whole_run_seconds(search.question))  # with what the training loop and loading add
     _ask_devices(search, most)
     if is_sought:
         seek_again(search, description, most)
     _miss_numbers(search, most)
-    best = choose(search.question, most)
-    size = best.batch_size if best else None
-    _ask_loading(search, size or _likely(search, most), most)
+    ask_loading(search, _batch_to_feed(search, most), most)
     ask_faster(search, _likely(search, most))
     try_out(search)
     ask_faster(search, _likely(search, most), tried=True)
@@ -60,6 +51,17 @@ def ask_others(search: Search, most: int | None) -> Candidate | None:
     if search.question.goal == "frugal" and not knows_energy(search.question):
         search.miss(NO_ENERGY)
     return choose(search.question, most)
+
+
+def _batch_to_feed(search: Search, most: int | None) -> int:
+    """That which was chosen, or came nearest to a target that was named; else the job's own, where that stays."""
+    best, question = choose(search.question, most), search.question
+    if best is not None:
+        return best.batch_size
+    if not question.is_judged:
+        return _likely(search, most)
+    is_named = question.target is not None and question.target["from"] == "given"
+    return question.rates[-1].batch_size if is_named and question.rates else int(question.baseline["batch_size"])
 
 
 def _likely(search: Search, most: int | None) -> int:
@@ -111,35 +113,3 @@ def _miss_numbers(search: Search, most: int | None) -> None:
             f"{' and '.join(untold)} devices were asked for, and nothing tells what they take at batches that suit the "
             "target; the plan is without them. Name fewer with --devices"
         )
-
-
-def _ask_loading(search: Search, size: int, most: int | None) -> None:
-    """The loader at that batch, unless its answer could change hardly anything."""
-    known = search.known.loading
-    if any(one.batch_size == size for one in known):
-        search.use("loading", known)
-        search.learn(loading=known)
-        return
-    if why := _why_no_workers(search.question, size, most):
-        search.learn(notes=[*search.question.notes, f"{why}, so workers were not compared"])
-        return
-    if not search.affords(foresee_loading):
-        told = f"the budget left {search.told()} for it. Raise --budget"
-        search.miss(f"Workers stay as the job has them: loaders were not compared, {told}")
-        search.learn(loading=known)
-        return
-    search.learn(loading=[search.ask("loading", loading, batch_size=size), *known])
-
-
-def _why_no_workers(question: PlanQuestion, size: int, most: int | None) -> str:
-    """Why loading ahead of the step could save nobody anything, as a clause; empty where it may."""
-    run, pace = middle_run(question.runs), pace_of(question)
-    if run is None or pace is None or run.num_workers or run.wait_seconds is None:
-        return ""
-    loads = pace.inline_seconds * size
-    share, way = loads / pace.step(size, 0), way_of_run(question, forecast_of(question, most), size)
-    if share < LITTLE:
-        return f"Loading a batch of {size:,} takes {share:.1%} of a step"
-    num_samples = way.num_steps * way.size if way else math.inf
-    seconds = pace.inline_seconds * num_samples
-    return f"Loading takes {format_seconds(seconds)} of the whole run" if seconds < BLINK else ""

@@ -44,7 +44,7 @@ def seek_first(search: Search, description: JobDescription, most: int | None) ->
     if lacks:
         search.miss(lacks)
         return False
-    search.learn(is_judged=True)
+    search.learn(is_judged=True, trial_workers=_workers_found(search.question))
     question = search.question
     if question.batch_size is None and search.known.rates:
         _use(search, search.known.rates)
@@ -59,6 +59,11 @@ def seek_first(search: Search, description: JobDescription, most: int | None) ->
             _go_on(search, size)
     _read_training(search, description)
     return True
+
+
+def _workers_found(question: PlanQuestion) -> int | None:
+    """Loader processes for trials, where loaders were compared before; None for the job's own."""
+    return question.loading[0].num_workers if question.loading else None
 
 
 def _use(search: Search, known: Sequence[RateAnswer]) -> None:
@@ -166,8 +171,9 @@ def _ask_rate(search: Search, name: str, size: int, target: str, budget: float) 
             what = f"The rate at updates of {size:,} is moved from another batch, not measured"
         search.miss(f"{what}: the budget left {search.told()} to seek it. Raise --budget")
         return False
+    beside = {"own_seconds": own_seconds(search), "num_workers": search.question.trial_workers}
     try:
-        found = search.ask(name, rate, batch_size=size, target=target, budget=budget, own_seconds=own_seconds(search))
+        found = search.ask(name, rate, batch_size=size, target=target, budget=budget, **beside)
     except (JobError, NothingMeasured) as error:
         search.miss(f"No rate was found at batches of {size:,}: {str(error).rstrip('.')}")
         return False
@@ -202,7 +208,9 @@ def _read_training(search: Search, description: JobDescription) -> None:
             entries = current_entries(session.logbook.path, now, version, fresh=fresh) + session.records.entries
             runs = own_runs(entries, description, search.about.device, target)
     precision = search.about.precision or str(description.baseline["precision"])
-    search.learn(runs=runs, paces=paces(entries, search.about.device, precision))
+    workers = search.question.trial_workers
+    num_workers = int(description.baseline["num_workers"]) if workers is None else workers
+    search.learn(runs=runs, paces=paces(entries, search.about.device, precision, num_workers))
 
 
 def _is_run(entry: Entry, description: JobDescription, device: str) -> bool:

@@ -56,6 +56,7 @@ def rate(
     seeds: int = 3,
     fraction: float = 1.0,
     precision: str | None = None,
+    num_workers: int | None = None,
     run: Run | None = None,
 ) -> RateAnswer:
     """Which rate, warm-up and schedule reach the target in the fewest updates, and how many are these?
@@ -65,6 +66,7 @@ def rate(
     they tell the target; a part of the budget where absent. seeds: runs that the winner is confirmed on, the search's
     own included. fraction: share of the training data that the search uses. rule, compare_rules, from_batch, from_rate:
     of the method transfer; which rule carries the rate, whether all are run side by side, and what is known to be good.
+    num_workers: loader processes of the trials, where not the job's own; runs by the job's own settings keep theirs.
     """
     run = run or Run()
     address = address_of(job, options)
@@ -80,6 +82,7 @@ def rate(
         started, description = session.clock(), session.describe(run.seed)
         name = aim[0] if aim else "score" if description.has_score else "loss"
         given = {**_at_size(description, batch_size), **({"precision": precision} if precision else {})}
+        given |= {} if num_workers is None else {"num_workers": num_workers}
         settings = asdict(Settings(**{**description.baseline, "seed": run.seed, **given}))
         question = RateQuestion(
             device=place,

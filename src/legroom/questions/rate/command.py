@@ -55,8 +55,18 @@ def words(
         typer.Option(metavar="SHARE", help="Of the training data, to search on; the answer is tried on all of it."),
     ] = 1.0,
     precision: options.Precision = None,
+    num_workers: Annotated[
+        int | None, typer.Option("--workers", metavar="N", help="Loader processes of trials. (default: the job's own)")
+    ] = None,
 ) -> dict[str, Any]:
     """Which learning rate, and how many updates to the target?"""
     named = {"batch_size": batch_size, "target": target, "method": method, "budget": parse_seconds(budget)}
     carried = {"rule": rule, "compare_rules": compare_rules, "from_batch": from_batch, "from_rate": from_rate}
-    return {**named, **carried, "seeds": seeds, "fraction": fraction, "precision": precision}
+    return {
+        **named,
+        **carried,
+        "seeds": seeds,
+        "fraction": fraction,
+        "precision": precision,
+        "num_workers": num_workers,
+    }

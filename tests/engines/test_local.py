@@ -117,11 +117,12 @@ def test_an_error_names_the_users_own_file_and_line(alone):
     assert "Traceback" in caught.value.details
 
 
-def ask_impatiently(address, alone):
+def ask_impatiently(address, alone, clock=None):
     """Ask for a step, and wait long for what is built before it, but not for the step."""
     worker = LocalEngine().start(address_of(str(JOBS / address)), {}, alone=alone)
     worker.ask(Describe())
     worker.silence_seconds = 0.3
+    worker.clock = clock(worker) if clock else worker.clock
     return worker.ask(STEP)
 
 
@@ -135,8 +136,11 @@ def test_a_job_that_prints_for_ever_is_still_measured_and_its_end_can_be_ended(a
 
 
 def test_a_job_that_only_prints_is_ended_and_its_last_words_are_kept(alone):
+    def once_it_prints(worker):
+        return lambda: float(len(worker._tail) > 0)
+
     with pytest.raises(JobHung) as caught:
-        ask_impatiently("bad/chatty.py:forever", alone)
+        ask_impatiently("bad/chatty.py:forever", alone, once_it_prints)
     assert 0 < len(caught.value.details) < 200_000
 
 

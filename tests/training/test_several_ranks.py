@@ -110,7 +110,7 @@ def of_two(folder, of_one):
     ]
     before, os.environ["PYTHONPATH"] = os.environ.get("PYTHONPATH"), os.pathsep.join([str(JOBS), *sys.path])
     try:
-        found = run_ranks(JobAddress(text=""), "on_ranks:train_cases", {"cases": halves}, num_ranks=2, seconds=120)
+        found = run_ranks(JobAddress(text=""), "on_ranks:train_cases", {"cases": halves}, num_ranks=2, seconds=600)
     finally:
         del os.environ["PYTHONPATH"]
         os.environ |= {} if before is None else {"PYTHONPATH": before}

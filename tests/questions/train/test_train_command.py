@@ -54,12 +54,18 @@ def hear_signals():
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def wait_until_still(folder):
+def wait_until_still(parent):
     """Loader processes are ahead of a run, which trains on until it needs the sample that hangs."""
-    seen = None
-    while not seen or seen != losses_of(folder):
-        seen = losses_of(folder)
+    before, now = None, core_seconds(parent)
+    while before != now:
         time.sleep(0.7)
+        before, now = now, core_seconds(parent)
+
+
+def core_seconds(parent):
+    """Of the processes below it, by process, in hundredths: on a busy machine one that works still gets some."""
+    below = psutil.Process(parent.pid).children(recursive=True)
+    return {each.pid: sum(each.cpu_times()[:2]) for each in below}
 
 
 def break_off(folder, number, *more, job=JOB):
@@ -74,7 +80,7 @@ def break_off(folder, number, *more, job=JOB):
             assert parent.poll() is None, "it ended before it was broken off"
             time.sleep(0.02)
         if job == HANGING:
-            wait_until_still(folder)
+            wait_until_still(parent)
         below = psutil.Process(parent.pid).children(recursive=True)
         parent.send_signal(number)
         printed, _ = parent.communicate(timeout=60)

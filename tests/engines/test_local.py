@@ -80,24 +80,31 @@ def test_an_engine_that_breaks_a_promise_is_found_out(kind, spoil, told):
         check_engine(machine, address_of("digits"))
 
 
-@pytest.mark.parametrize(
-    ("name", "error", "words"),
-    [
-        ("bad/returns_linear", JobRaised, "returned a Linear; legroom needs a Job"),
-        ("bad/factory_raises", JobRaised, "raised"),
-        ("bad/import_raises", JobRaised, "raised"),
-        ("bad/empty_data", JobRaised, "empty data set"),
-        ("bad/loss_vector", JobRaised, "needs a scalar"),
-        ("bad/loss_nan", JobRaised, "finite loss"),
-        ("bad/no_trainable", JobRaised, "no trainable parameters"),
-        ("bad/no_tensors", JobRaised, "without tensors"),
-        ("bad/segfault", JobCrashed, "SIGSEGV"),
-        ("bad/exits", JobCrashed, "exit status 3"),
-    ],
-)
-def test_each_way_to_fail_is_told_apart(name, error, words, alone):
+WAYS_TO_FAIL = [
+    ("bad/returns_linear", JobRaised, "returned a Linear; legroom needs a Job"),
+    ("bad/factory_raises", JobRaised, "raised"),
+    ("bad/import_raises", JobRaised, "raised"),
+    ("bad/empty_data", JobRaised, "empty data set"),
+    ("bad/loss_vector", JobRaised, "needs a scalar"),
+    ("bad/loss_nan", JobRaised, "finite loss"),
+    ("bad/no_trainable", JobRaised, "no trainable parameters"),
+    ("bad/no_tensors", JobRaised, "without tensors"),
+    ("bad/segfault", JobCrashed, "SIGSEGV"),
+    ("bad/exits", JobCrashed, "exit status 3"),
+]
+
+
+@pytest.mark.parametrize(("name", "error", "words"), WAYS_TO_FAIL)
+def test_each_way_to_fail_is_told_apart(name, error, words):
     with pytest.raises(error, match=words):
-        ask(name, alone=alone)
+        ask(name, alone=False)
+
+
+@pytest.mark.parametrize(("name", "error", "words"), WAYS_TO_FAIL[-2:])
+def test_the_death_of_a_child_that_was_started_anew_is_told_apart(name, error, words):
+    # What a job raises, both kinds of children tell by the same code; test_an_error_names_... has it of both.
+    with pytest.raises(error, match=words):
+        ask(name, alone=True)
 
 
 @pytest.mark.parametrize(
@@ -203,10 +210,10 @@ def test_a_killed_parent_leaves_no_child_behind(alone):
     assert not alive
 
 
-def test_a_worker_outlives_no_error_and_the_next_one_works(alone):
+def test_a_worker_outlives_no_error_and_the_next_one_works():
     with pytest.raises(JobError):
-        ask("bad/raises_at_batch", StepPeaks(device="cpu", batch_size=100), alone=alone)
-    assert ask("bad/raises_at_batch", alone=alone).outcome == "measured"
+        ask("bad/raises_at_batch", StepPeaks(device="cpu", batch_size=100), alone=False)
+    assert ask("bad/raises_at_batch", alone=False).outcome == "measured"
 
 
 def test_a_function_of_main_travels_to_the_child(tmp_path):
@@ -228,8 +235,8 @@ def test_a_function_of_main_travels_to_the_child(tmp_path):
     assert done.stdout == "[3, 9] 9\n"
 
 
-def test_describe_tells_what_the_job_is(alone):
-    worker = LocalEngine().start(address_of("digits", {"hidden": "32"}), {}, alone=alone)
+def test_describe_tells_what_the_job_is():
+    worker = LocalEngine().start(address_of("digits", {"hidden": "32"}), {})
     try:
         seen = worker.ask(Describe())
     finally:
@@ -258,8 +265,8 @@ def test_a_run_is_saved_though_whoever_listens_can_hear_no_more(tmp_path):
     assert heard[1].startswith("saving")
 
 
-def test_a_slow_but_working_job_is_not_called_hung(alone):
-    result = ask("plain", StepPeaks(device="cpu", batch_size=2, num_steps=500), silence_seconds=20.0, alone=alone)
+def test_a_slow_but_working_job_is_not_called_hung():
+    result = ask("plain", StepPeaks(device="cpu", batch_size=2, num_steps=500), silence_seconds=20.0, alone=False)
     assert result.num_repeats == 500
 
 

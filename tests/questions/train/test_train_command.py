@@ -41,9 +41,17 @@ TRAIN_KEYS = {
 
 
 def run(folder, *more, trouble=""):
-    """The command to its end; its exit code, its JSON and what it said beside."""
-    command = [sys.executable, "-m", "legroom", *WORDS, "--out", str(folder), *more]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TROUBLE": trouble}, timeout=120)
+    """The command to its end, in this process; its exit code, its JSON and what it said beside."""
+    words, environment = [*WORDS, "--out", str(folder), *more], {"TROUBLE": trouble, "COLUMNS": "200"}
+    done = CliRunner().invoke(app, words, env=environment, catch_exceptions=False)
+    assert done.stdout, done.stderr
+    return done.exit_code, json.loads(done.stdout), done.stderr
+
+
+def run_process(folder):
+    """The same in a process of its own."""
+    command = [sys.executable, "-m", "legroom", *WORDS, "--out", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TROUBLE": ""})
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout), done.stderr
 
@@ -97,7 +105,7 @@ def losses_of(folder):
 def whole(tmp_path_factory):
     """A run that nothing broke off, and what it printed."""
     folder = tmp_path_factory.mktemp("train") / "whole"
-    code, answer, said = run(folder)
+    code, answer, said = run_process(folder)
     assert code == 0, said
     return folder, answer, said
 
@@ -207,9 +215,9 @@ def test_one_ctrl_c_ends_a_run_that_hears_no_signals(tmp_path):
     assert (code, printed, alive) == (130, b"", [])
 
 
-def test_a_run_that_hung_too_long_is_saved_and_told_with_its_sample(tmp_path, legroom):
+def test_a_run_that_hung_too_long_is_saved_and_told_with_its_sample(tmp_path, legroom_here):
     words = ["train", HANGING, "--with", "fault=hangs", "--device", "cpu", "--timeout", "5", "--out", tmp_path / "o"]
-    ran = legroom(*words)
+    ran = legroom_here(*words)
     assert ran.code == 1
     assert re.search(r"did nothing for 5\.0 s and was ended.* It was waiting for sample 1001 of the", ran.stderr)
     assert re.search(r"All up to update \d+ is saved; --resume goes on", ran.stderr)

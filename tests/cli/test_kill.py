@@ -21,20 +21,8 @@ NUM_KILLS, NUM_TRIALS = 20, 24
 def words(folder):
     """A question of many short records, each of a child of its own: a kill may meet any part of one."""
     rates = ",".join(str(0.01 * (1 + number)) for number in range(NUM_TRIALS))
-    command = [
-        sys.executable,
-        "-m",
-        "legroom",
-        "sweep",
-        JOB,
-        "--device",
-        "cpu",
-        "--batch-sizes",
-        "128",
-        "--epochs",
-        "1",
-    ]
-    return [*command, "--rates", rates, "--json", "--resume", "--out", str(folder)]
+    question = ["sweep", JOB, "--device", "cpu", "--batch-sizes", "128", "--epochs", "1", "--rates", rates]
+    return [*question, "--json", "--resume", "--out", str(folder)]
 
 
 def kill_after(command, seconds, once=lambda parent: True):
@@ -77,23 +65,25 @@ def learned(printed):
     return [(point["learning_rate"], point["num_steps"], point["loss"], point["score"]) for point in points]
 
 
-def test_twenty_kills_lose_nothing_repeat_nothing_and_leave_no_orphan(tmp_path):
-    straight = subprocess.run(words(tmp_path / "straight"), capture_output=True, check=True).stdout
+def test_twenty_kills_lose_nothing_repeat_nothing_and_leave_no_orphan(tmp_path, legroom_here):
+    straight = legroom_here(*words(tmp_path / "straight")).stdout
     rng = random.Random(0)
     killed = tmp_path / "killed"
+    command = [sys.executable, "-m", "legroom", *words(killed)]
     before: list = []
     for number in range(NUM_KILLS):
         if number % 5 in (1, 3):  # amid the trials, which a kill soon after the start hardly meets
-            below = kill_after(words(killed), rng.uniform(0, 0.5), keeps_more(killed, len(before)))
+            below = kill_after(command, rng.uniform(0, 0.5), keeps_more(killed, len(before)))
         else:
-            below = kill_after(words(killed), rng.uniform(0.1, 1.5))
+            below = kill_after(command, rng.uniform(0.1, 1.5))
         _, alive = psutil.wait_procs(below, timeout=60)
         assert not alive, "a process outlived its parent"
         seen = finished(killed)
         assert seen[: len(before)] == before, "a finished record was lost"
         before = seen
     assert len(before) >= 8, "no kill met a run that had measured"
-    done = subprocess.run(words(killed), capture_output=True, check=True)
+    done = legroom_here(*words(killed))
+    assert done.code == 0, done.stderr
     requests = finished(killed)
     assert all(requests.count(request) == 1 for request in requests), "a finished record was measured again"
     assert len(requests) == 1 + NUM_TRIALS

@@ -42,10 +42,20 @@ def fits(address, batch_size, budget):
         worker.close()
 
 
-def test_the_proved_batch_is_within_ten_percent_of_the_largest_by_bisection(legroom_here):
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """What a process answers within 600 MiB, and the words to ask for it again."""
+    out = tmp_path_factory.mktemp("wide") / "o"
+    words = ["--device", "cpu", "--memory", "600MiB", "--effective-batch", "10000", "--out", out]
+    command = [sys.executable, "-m", "legroom", "memory", WIDE, *map(str, words), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout), ["memory", WIDE, *words, "--resume"]
+
+
+def test_the_proved_batch_is_within_ten_percent_of_the_largest_by_bisection(wide):
     budget = 600 * 2**20
-    ran = legroom_here("memory", WIDE, "--device", "cpu", "--memory", "600MiB", "--json")
-    found = ran.json["max_batch_size"]
+    found = wide[0]["max_batch_size"]
     address = address_of(WIDE)
     low, high = int(found * 0.9), int(found / 0.9) + 1
     assert fits(address, low, budget), "the largest batch is below what was proved"
@@ -146,11 +156,8 @@ def test_memory_that_grows_with_every_step_is_told_and_nothing_is_called_proved(
     assert any("grew by 4.0 MiB with every step" in note for note in answer["notes"])
 
 
-def test_one_json_object_with_the_promised_names_and_the_same_in_words(legroom):
-    words = ("memory", WIDE, "--device", "cpu", "--memory", "450MiB", "--effective-batch", "10000")
-    ran = legroom(*words, "--json")
-    assert ran.code == 0, ran.stderr
-    answer = ran.json
+def test_one_json_object_with_the_promised_names_and_the_same_in_words(wide, legroom_here):
+    answer, again = wide
     assert set(answer) >= MEMORY_KEYS
     assert answer["verified"]
     assert not answer["estimate"]
@@ -158,8 +165,7 @@ def test_one_json_object_with_the_promised_names_and_the_same_in_words(legroom):
     assert answer["range"][0] <= answer["max_batch_size"] <= answer["range"][1]
     assert answer["micro_batch_size"] * answer["accumulation_steps"] >= 10_000
     assert all(probe["num_repeats"] >= 3 for probe in answer["probes"])
-    assert ran.stderr == ""
-    told = legroom(*words, "--resume").stdout
+    told = legroom_here(*again).stdout
     assert "largest training batch" in told
     assert "in a fresh process" in told
     assert f"{answer['max_batch_size']:,}" in told

@@ -35,49 +35,55 @@ def found(name, value):
     return Recommendation(name=name, value=value, range=None, because="planted")
 
 
-@pytest.fixture
-def memory_answer(tmp_path):
+@pytest.fixture(scope="session")
+def asked_in(tmp_path_factory):
+    """Where the planted answers, which no test changes, are asked for once."""
+    return tmp_path_factory.mktemp("asked")
+
+
+@pytest.fixture(scope="session")
+def memory_answer(asked_in):
     """Of a machine where a sample takes 3 MB above 200 MB."""
-    run = api.Run(out=tmp_path / "memory", engine=FakeMachine(bytes_per_sample=3e6, fixed_bytes=200e6))
+    run = api.Run(out=asked_in / "memory", engine=FakeMachine(bytes_per_sample=3e6, fixed_bytes=200e6))
     return api.memory(JobAddress(text=NASTY), device="cpu", memory="2GB", run=run)
 
 
-@pytest.fixture
-def train_answer(tmp_path):
+@pytest.fixture(scope="session")
+def train_answer(asked_in):
     """Of a run of 100 updates."""
-    run = api.Run(out=tmp_path / "train", engine=FakeMachine())
+    run = api.Run(out=asked_in / "train", engine=FakeMachine())
     return api.train(JobAddress(text=NASTY), device="cpu", run=run, num_steps=100)
 
 
-@pytest.fixture
-def rate_answer(tmp_path):
+@pytest.fixture(scope="session")
+def rate_answer(asked_in):
     """Of a learner whose best rate is 0.1."""
-    run = api.Run(out=tmp_path / "rate", engine=FakeMachine())
+    run = api.Run(out=asked_in / "rate", engine=FakeMachine())
     return api.rate(JobAddress(text=NASTY), device="cpu", target="loss=0.12", run=run)
 
 
-@pytest.fixture
-def size_answer(tmp_path):
+@pytest.fixture(scope="session")
+def size_answer(asked_in):
     """Of planted trials."""
-    run = api.Run(out=tmp_path / "size", engine=FakeMachine())
+    run = api.Run(out=asked_in / "size", engine=FakeMachine())
     return api.size(JobAddress(text=NASTY), device="cpu", seeds=1, run=run)
 
 
-@pytest.fixture
-def variants_answer(tmp_path):
+@pytest.fixture(scope="session")
+def variants_answer(asked_in):
     """Of a machine on which bf16 is twice as fast and spoils what is learned."""
     fake = FakeVariants(ratios={"bf16": 2.0, "fused": 1.2}, diverges=("bf16",))
-    run = api.Run(out=tmp_path / "variants", engine=FakeMachine(fake))
+    run = api.Run(out=asked_in / "variants", engine=FakeMachine(fake))
     return api.variants(JobAddress(text=NASTY), device="cpu", run=run)
 
 
-@pytest.fixture
-def plan_answer(tmp_path):
+@pytest.fixture(scope="session")
+def plan_answer(asked_in):
     """With a batch that was measured and settings that were not."""
-    return api.plan(JobAddress(text=NASTY), device="cpu", run=api.Run(out=tmp_path / "plan", engine=FakeMachine()))
+    return api.plan(JobAddress(text=NASTY), device="cpu", run=api.Run(out=asked_in / "plan", engine=FakeMachine()))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def speed_answer():
     """Of a device whose step takes 10 ms and 1 ms more for each sample."""
     times = {size: 0.01 + 0.001 * size for size in (1, 8, 64, 512)}
@@ -128,7 +134,7 @@ def speed_point(size, seconds):
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def loading_answer():
     """Of workers that load 100 samples/s each, and a device that eats 350."""
     return LoadingAnswer(
@@ -177,68 +183,74 @@ def loading_point(workers):
     }
 
 
-@pytest.fixture
-def sweep_answer(tmp_path):
+@pytest.fixture(scope="session")
+def sweep_answer(asked_in):
     """Of three batch sizes at two rates."""
-    run = api.Run(out=tmp_path / "sweep", engine=FakeMachine(num_samples=1000))
+    run = api.Run(out=asked_in / "sweep", engine=FakeMachine(num_samples=1000))
     return api.sweep(JobAddress(text=NASTY), device="cpu", batch_sizes=(8, 16, 32), rates=(0.01, 0.1), run=run)
 
 
-@pytest.fixture
-def devices_answer(tmp_path):
+@pytest.fixture(scope="session")
+def devices_answer(asked_in):
     """Of four devices on a ring."""
     engine = FakeMachine(num_samples=60_000)
-    run = api.Run(out=tmp_path / "devices", engine=engine, host=plant_host(num_cores=4))
+    run = api.Run(out=asked_in / "devices", engine=engine, host=plant_host(num_cores=4))
     return api.devices(JobAddress(text=NASTY), device="cpu", batch_size=64, run=run)
 
 
-@pytest.fixture
-def prove_answer(tmp_path):
+@pytest.fixture(scope="session")
+def prove_answer(asked_in):
     """Of a plan whose batch is twice the job's own."""
-    path = tmp_path / "planted.toml"
+    path = asked_in / "planted.toml"
     path.write_text(f'job = "{NASTY}"\ntarget = "loss=0.5"\n[batch_size]\nvalue = 64\n[num_steps]\nvalue = 100\n')
-    run = api.Run(out=tmp_path / "prove", engine=FakeMachine(), host=plant_host())
+    run = api.Run(out=asked_in / "prove", engine=FakeMachine(), host=plant_host())
     return api.prove(JobAddress(text=NASTY), device="cpu", plan=path, run=run)
 
 
-@pytest.fixture
-def check_answer(tmp_path):
+@pytest.fixture(scope="session")
+def check_answer(asked_in):
     """Of a plan whose batch still fits."""
-    path = tmp_path / "planted.toml"
+    path = asked_in / "planted.toml"
     path.write_text(f'job = "{NASTY}"\n[batch_size]\nvalue = 64\n')
-    run = api.Run(out=tmp_path / "check", engine=FakeMachine(), host=plant_host())
+    run = api.Run(out=asked_in / "check", engine=FakeMachine(), host=plant_host())
     return api.check(path, job=JobAddress(text=NASTY), device="cpu", run=run)
 
 
-@pytest.fixture
-def planted(request, tmp_path):
+@pytest.fixture(scope="session")
+def planted(request, asked_in):
     """An answer to every question that has a section, by its name, in the page's order: one without a fixture here is
     asked without words, of a machine whose fakes are as they are without words."""
 
     def answer(name):
         if f"{name}_answer" in globals():
             return request.getfixturevalue(f"{name}_answer")
-        run = api.Run(out=tmp_path / name, engine=FakeMachine(), host=plant_host())
+        run = api.Run(out=asked_in / name, engine=FakeMachine(), host=plant_host())
         return getattr(api, name)(JobAddress(text=NASTY), device="cpu", run=run)
 
     return {name: answer(name) for name, view in views().items() if view.section}
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def answers(planted):
     """The answers alone."""
     return list(planted.values())
 
 
-@pytest.fixture
-def folder(tmp_path, answers):
+@pytest.fixture(scope="session")
+def written(asked_in, answers):
     """A folder that knows every answer, with its page."""
-    kept = tmp_path / "kept"
+    kept = asked_in / "kept"
     kept.mkdir()
     for answer in answers:
         save_answer(kept, answer)
     write_page(kept)
     return kept
+
+
+@pytest.fixture
+def folder(tmp_path, written):
+    """The same, for a test to do with as it likes."""
+    return shutil.copytree(written, tmp_path / "kept")
 
 
 @pytest.fixture(scope="session")

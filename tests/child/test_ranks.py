@@ -74,13 +74,6 @@ def test_ranks_that_have_not_ended_in_time_are_ended_and_named(tmp_path):
         run_ranks(NO_JOB, "on_ranks:linger", {"folder": str(tmp_path)}, num_ranks=1, seconds=6.0)
 
 
-def test_ranks_are_started_anew_where_one_died_as_often_as_is_allowed():
-    arguments = {"rank": 1, "how": "dies"}
-    assert run_ranks(NO_JOB, "on_ranks:misbehave", arguments, num_ranks=2, restarts=1) == [1, 1]
-    with pytest.raises(JobCrashed, match="Rank 1 of 2 died of SIGKILL"):
-        run_ranks(NO_JOB, "on_ranks:misbehave", arguments, num_ranks=2)
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 def test_a_rank_on_a_gpu_speaks_nccl_and_makes_the_updates_of_one_process_sharded_or_not(monkeypatch):
     monkeypatch.syspath_prepend(JOBS)

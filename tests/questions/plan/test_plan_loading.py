@@ -55,3 +55,13 @@ def test_where_no_rate_was_found_loaders_are_compared_at_the_batch_that_stays(pl
     answer = planted.ask(tmp_path, slow, target="same", budget=300.0)
     sizes = {request.batch_size for request in slow.asked if isinstance(request, CompareLoaders)}
     assert ([each for each in answer.recommendations if each.name == "num_steps"], sizes) == ([], {32})
+
+
+@pytest.mark.parametrize("sample_seconds", [0.02, 1e-6])
+def test_a_plan_that_goes_on_seeks_rates_with_the_workers_it_had_before(planted, tmp_path, sample_seconds):
+    """Though what it found of loaders after that lies in the folder; without a rate there, it would seek on."""
+    words = {"own": replace(OWN, num_workers=1), "learner": replace(planted.LEARNER, s_min=1e7)}
+    planted.ask(tmp_path, planted.plant(sample_seconds=sample_seconds, **words), target="same", budget=300.0)
+    machine = planted.plant(sample_seconds=sample_seconds, **words)
+    planted.ask(tmp_path, machine, target="same", budget=300.0, resume=True)
+    assert [request for request in machine.asked if isinstance(request, GrowTrunk | RunTrial)] == []

@@ -22,11 +22,16 @@ that this would save: where both are more, every run of the plan would wait too.
 
 
 def feed_first(search: Search, description: JobDescription) -> None:
-    """Loaders compared before any run is made, where the job's own updates wait for theirs; the plan's runs do not."""
+    """Loaders compared before any run is made, where the job's own updates wait for theirs; the plan's runs do not.
+
+    What lies in the folder does not decide it: the answer there may be what this plan asked later, before it goes on.
+    """
     size = search.question.batch_size or int(description.baseline["batch_size"])
+    if not _waits(search.question, description, size):
+        return
     if any(one.batch_size == size for one in search.known.loading):
         ask_loading(search, size, None)
-    elif _waits(search.question, description, size) and search.affords(foresee_loading):
+    elif search.affords(foresee_loading):
         search.learn(loading=[search.ask("loading first", loading, batch_size=size), *search.known.loading])
 
 

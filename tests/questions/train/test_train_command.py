@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 from legroom import api
 from legroom.cli.app import app
+from legroom.engines.local import LocalEngine
 from legroom.errors import UsageError
 from legroom.job import Settings
 from legroom.questions.train.view import print_train
@@ -41,17 +42,9 @@ TRAIN_KEYS = {
 
 
 def run(folder, *more, trouble=""):
-    """The command to its end, in this process; its exit code, its JSON and what it said beside."""
-    words, environment = [*WORDS, "--out", str(folder), *more], {"TROUBLE": trouble, "COLUMNS": "200"}
-    done = CliRunner().invoke(app, words, env=environment, catch_exceptions=False)
-    assert done.stdout, done.stderr
-    return done.exit_code, json.loads(done.stdout), done.stderr
-
-
-def run_process(folder):
-    """The same in a process of its own."""
-    command = [sys.executable, "-m", "legroom", *WORDS, "--out", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TROUBLE": ""})
+    """The command to its end; its exit code, its JSON and what it said beside."""
+    command = [sys.executable, "-m", "legroom", *WORDS, "--out", str(folder), *more]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TROUBLE": trouble}, timeout=120)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout), done.stderr
 
@@ -105,7 +98,7 @@ def losses_of(folder):
 def whole(tmp_path_factory):
     """A run that nothing broke off, and what it printed."""
     folder = tmp_path_factory.mktemp("train") / "whole"
-    code, answer, said = run_process(folder)
+    code, answer, said = run(folder)
     assert code == 0, said
     return folder, answer, said
 
@@ -215,7 +208,19 @@ def test_one_ctrl_c_ends_a_run_that_hears_no_signals(tmp_path):
     assert (code, printed, alive) == (130, b"", [])
 
 
-def test_a_run_that_hung_too_long_is_saved_and_told_with_its_sample(tmp_path, legroom_here):
+def test_a_run_that_hung_too_long_is_saved_and_told_with_its_sample(tmp_path, legroom_here, monkeypatch):
+    sign = tmp_path / "asked"
+    monkeypatch.setenv("SIGN", str(sign))
+
+    class SinceItHangs(LocalEngine):
+        """Of the seconds before, on a busy machine it may say nothing for as many."""
+
+        def start(self, address, environment, *, alone=False):
+            child = super().start(address, environment, alone=alone)
+            child.clock = lambda: time.time() - sign.stat().st_mtime if sign.exists() else 0.0
+            return child
+
+    monkeypatch.setattr("legroom.session.LocalEngine", SinceItHangs)
     words = ["train", HANGING, "--with", "fault=hangs", "--device", "cpu", "--timeout", "5", "--out", tmp_path / "o"]
     ran = legroom_here(*words)
     assert ran.code == 1

@@ -83,6 +83,24 @@ def test_measured_points_are_marked_and_hold_their_forecast_beside_them(tmp_path
     assert point(answer, 8)["predicted"]
 
 
+def test_what_is_exposed_leaves_a_step_the_time_that_it_takes_without_sync(tmp_path):
+    # Stalls in most rounds but in few steps: the median over rounds is longer than that over steps.
+    machine = FakeMachine(RINGS["bytes"], num_samples=60_000)
+    whole = machine.answer
+
+    def stalled(request):
+        found = whole(request)
+        if not isinstance(request, TimeRanks):
+            return found
+        return replace(found, steps=[replace(each, exposed_seconds=1.1 * each.sync_seconds) for each in found.steps])
+
+    machine.answer = stalled
+    ring = RINGS["bytes"]
+    two = point(ask(tmp_path, machine=machine, measured=2), 2)
+    assert two["compute_seconds"] == pytest.approx(ring.compute(64))
+    assert two["exposed_seconds"] == pytest.approx(ring.exposed(2, 64))
+
+
 @pytest.mark.parametrize("name", RINGS)
 def test_more_devices_never_expose_less_of_the_same_batch_each(tmp_path, name):
     answer = ask(tmp_path, RINGS[name], measured=1, link="10GbE")

@@ -87,7 +87,7 @@ def _common(
 
 def _measured(steps: RankSteps, beside: float, scaling: Scaling, num: int, one_seconds: float) -> dict[str, Any]:
     """`beside`: seconds of copies and of the buffers' broadcast, which sync costs besides the buckets."""
-    exposed, total = max(0.0, steps.exposed_seconds), steps.buckets_seconds + beside
+    exposed, total = steps.exposed_in_step, steps.buckets_seconds + beside
     return {
         "exposed_seconds": exposed,
         "exposed_range": list(steps.exposed_range),

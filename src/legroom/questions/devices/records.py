@@ -143,6 +143,15 @@ class RankSteps:
     rank_seconds: Sequence[float] = ()
     """Of a copy in each process: who is slower than the others."""
 
+    @property
+    def exposed_in_step(self) -> float:
+        """What is exposed, at least nothing and at most what a step with sync takes longer than any without.
+
+        It is a median over rounds and the step one over all steps, so a few stalls may make it longer than the step.
+        """
+        without = min(self.copies_seconds, self.no_sync_seconds)
+        return max(0.0, min(self.exposed_seconds, self.sync_seconds - without))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RanksTimed:

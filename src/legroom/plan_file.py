@@ -217,6 +217,11 @@ def _check_value(where: str, name: str, value: Any) -> None:
             raise UsageError(f"{where}: {error}") from None
 
 
+def place_of(path: Path, name: str) -> str:
+    """The file and the line of a setting's value; the file alone where it names none."""
+    return _where(path, _text(path), name, "value")
+
+
 def _where(path: Path, text: str, name: str, key: str = "") -> str:
     """The file and, where it is written plainly, the line of a table, of a key in it, or of a key at the top."""
     table = ""

@@ -101,7 +101,7 @@ def test_the_arms_take_turns_with_seeds_that_no_search_used_each_in_a_fresh_proc
     ask(tmp_path, engine, equal_time=False)
     asked = [request for request in engine.asked if isinstance(request, Train)]
     order = [(request.settings["batch_size"], request.settings["seed"] - FIRST_SEED) for request in asked]
-    assert order == [(32, 0), (256, 0), (256, 1), (32, 1), (32, 2), (256, 2)]
+    assert order == [(256, 0), (32, 0), (32, 1), (256, 1), (256, 2), (32, 2)]
     assert all(request.fresh and request.alone and request.folder is None for request in asked)
 
 

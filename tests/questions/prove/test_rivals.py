@@ -39,8 +39,9 @@ def machine(**baseline):
 
 def ask(folder, engine=None, *, more="", **words):
     (folder / "plan.toml").write_text(PLAN + more)
+    words = {"plan": folder / "plan.toml", **words}
     run = api.Run(out=folder / "out", engine=engine or machine(), host=plant_host(num_cores=4))
-    return api.prove("digits", device="cpu", plan=folder / "plan.toml", run=run, **words)
+    return api.prove("digits", device="cpu", run=run, **words)
 
 
 def sweep(folder, rates=(0.01, 0.1), **words):
@@ -90,16 +91,36 @@ def test_the_jobs_own_devices_are_taken_where_they_are_here_and_told_where_not(t
     for num, here in ((4, True), (8, False)):
         engine = machine(num_devices=num)
         answer = ask(tmp_path, engine, seeds=1)
-        rival = next(request for request in engine.asked if isinstance(request, Train))
+        asked = [request for request in engine.asked if isinstance(request, Train)]
+        rival = next(request for request in asked if request.settings["batch_size"] == 32)
         assert rival.several.get("num_local") == (num if here else None)
         assert any("name 8 devices, more than are here" in note for note in answer.notes) != here
 
 
-def test_a_plan_for_more_devices_than_are_here_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (SEVERAL.format(8), r"line 10, \[num_devices\]: 8 processes, .* than there is room for here. Name at most 4"),
+        ("[num_workers]\nvalue = 300\n", r"line 10, \[num_workers\]: num_workers is 300; it must be .* from 0 to 64"),
+        (SEVERAL.format(2), r"line 4, \[batch_size\]: .* has 3,200 samples. Name at most 1,600 for each device"),
+    ],
+)
+def test_what_cannot_be_run_here_is_refused_with_its_line_before_anything_is_trained(tmp_path, more, message):
     engine = machine()
-    with pytest.raises(UsageError, match=r"8 processes were asked for, .* there is room for 4"):
-        ask(tmp_path, engine, more=SEVERAL.format(8))
+    plan = PLAN.replace("256", "3200") if "batch_size" in message else PLAN
+    (tmp_path / "given.toml").write_text(plan + more)
+    with pytest.raises(UsageError, match=r"given.toml, " + message):
+        ask(tmp_path, engine, plan=tmp_path / "given.toml")
     assert not [request for request in engine.asked if isinstance(request, Train)]
+
+
+def test_a_model_size_that_the_job_cannot_make_is_refused_with_its_line_before_anything_is_trained(tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text('job = "digits"\ntarget = "loss=9.0"\n[model_size]\nvalue = "foo=3"\n')
+    run = api.Run(out=tmp_path / "out", host=plant_host())
+    with pytest.raises(UsageError, match=r"plan.toml, line 4, \[model_size\]: .*foo=3 cannot be made: .* width, depth"):
+        api.prove("digits", device="cpu", plan=plan, run=run)
+    assert not [entry for entry in read_records(run.out, "prove").entries if isinstance(entry.request, Train)]
 
 
 def test_two_processes_and_one_are_compared_for_real(tmp_path):

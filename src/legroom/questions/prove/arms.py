@@ -1,14 +1,16 @@
 """The runs that a proof compares: as a plan has them, as the job itself does, or the best point of a sweep."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from legroom.errors import UsageError
 from legroom.host import Host
 from legroom.job import Settings
 from legroom.logbook import Logbook, read_lines
-from legroom.plan_file import Plan
+from legroom.plan_file import Plan, place_of
 from legroom.plan_use import settings_of, variables_of
 from legroom.questions.prove.records import Goal, Metric
 from legroom.requests import JobDescription
@@ -29,11 +31,13 @@ class Arms:
         self.notes: list[str] = []
         """What a reader has to know of them."""
 
-    def of_plan(self, plan: Plan) -> Train:
-        """A run as the plan has it, on as many devices as it names; more than are here are refused."""
+    def of_plan(self, plan: Plan, path: Path) -> Train:
+        """A run as the plan in that file has it; what cannot be run here is refused with its line."""
         given = {"num_devices": 1, **settings_of(plan)}
+        self._check_plan(path, {**self.description.baseline, **given})
         words = {"num_steps": plan.value("num_steps"), "allocator": plan.value("allocator")}
-        return replace(self._arm(given), variables=variables_of(plan), **words)
+        with blaming(path, "num_devices"):
+            return replace(self._arm(given), variables=variables_of(plan), **words)
 
     def of_job(self) -> Train:
         """A run as the job itself has it; on one device where this machine has fewer than it names."""
@@ -50,6 +54,23 @@ class Arms:
         ended = trained.stopped_because == "patience" and str(trial.settings["schedule"]) == "constant"
         return replace(arm, num_steps=trained.num_steps if ended else trial.num_steps)
 
+    def _check_plan(self, path: Path, settings: dict[str, Any]) -> None:
+        num_devices = int(settings["num_devices"])
+        limit = None if self.description.own_loader else self.description.num_samples
+        with blaming(path, "num_workers"):
+            check_workers(settings["num_workers"], self.host.limits.num_cores)
+        with blaming(path, "num_devices"):
+            if not fits_here(self.host, self.device, num_devices):
+                most = len(self.host.gpus) if self.device == "cuda" else self.host.limits.num_cores
+                what = "GPUs" if self.device == "cuda" else "processes, a core each,"
+                raise UsageError(f"{num_devices} {what} are more than there is room for here. Name at most {most}")
+        with blaming(path, "batch_size"):
+            if limit is not None and num_devices * int(settings["batch_size"]) > limit:
+                each = " for each device" if num_devices > 1 else ""
+                raise UsageError(
+                    f"the training data has {limit:,} samples. Name at most {limit // num_devices:,}{each}"
+                )
+
     def _arm(self, given: dict[str, Any]) -> Train:
         settings = asdict(Settings(**{**self.description.baseline, **given}))
         check_workers(settings["num_workers"], self.host.limits.num_cores)
@@ -61,6 +82,15 @@ class Arms:
                 "This job has its own step, so legroom cannot average its gradients over devices; set num_devices to 1"
             )
         return Train(device=self.device, anew=self.device == "cpu", settings=settings, several=several)
+
+
+@contextmanager
+def blaming(path: Path, name: str) -> Iterator[None]:
+    """What is refused meanwhile is told with the line of the plan that names it."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{place_of(path, name)}, [{name}]: {error}") from None
 
 
 def best_of_sweep(logbook: Logbook, device: str, metric: Metric, target: float, goal: Goal) -> tuple[Point, str]:

@@ -13,10 +13,10 @@ from legroom.plan_use import plan_for, samples_between_looks
 from legroom.questions.base import START_SECONDS, Foreseen, check_counts, foreseen_probe, read_target
 from legroom.questions.prove.advice import advise
 from legroom.questions.prove.answer import ProveAnswer
-from legroom.questions.prove.arms import Arms, best_of_sweep
+from legroom.questions.prove.arms import Arms, best_of_sweep, blaming
 from legroom.questions.prove.records import FIRST_SEED, Goal, Metric, ProveQuestion
 from legroom.questions.prove.runs import run_all
-from legroom.requests import JobDescription
+from legroom.requests import Describe, JobDescription
 from legroom.session import Run, Session, keep, open_session
 from legroom.training.records import Train
 
@@ -65,9 +65,11 @@ def prove(
         _refuse(description, aim[0])
         goal: Goal = description.goal if aim[0] == "score" else "min"
         arms = Arms(run.host, place, description, run.timeout)
-        other = arms.of_plan(rival) if rival else _rival(session, arms, against, aim, goal)
+        _try_size(session, planned, Path(str(plan)), run.seed)
+        mine = arms.of_plan(planned, Path(str(plan)))
+        other = arms.of_plan(rival, Path(against)) if rival else _rival(session, arms, against, aim, goal)
         samples = evaluate_samples or _cadence(other, description)
-        mine, others = (_looked_at(arm, samples) for arm in (arms.of_plan(planned), other))
+        mine, others = (_looked_at(arm, samples) for arm in (mine, other))
         question = ProveQuestion(
             plan_path=str(plan),
             against=against,
@@ -103,6 +105,19 @@ def _rival(session: Session, arms: Arms, against: str, aim: tuple[Metric, float]
     point, told = best_of_sweep(session.logbook, arms.device, *aim, goal)
     arms.notes.append(f"The rival is the best point of the sweep in this folder: {told}")
     return arms.of_sweep(point)
+
+
+def _try_size(session: Session, plan: Plan, path: Path, seed: int) -> None:
+    """Make a model of the size that a plan names, which the job may not have, before anything is trained."""
+    size = plan.value("model_size")
+    if not size:
+        return
+    child = session.engine.start(session.address.at_size(size), {})
+    try:
+        with blaming(path, "model_size"):
+            child.ask(Describe(seed=seed), session.progress)
+    finally:
+        child.close()
 
 
 def _looked_at(arm: Train, samples: int | None) -> Train:

@@ -71,9 +71,12 @@ class ProveQuestion:
         return None if num_steps == longer.num_steps else replace(longer, num_steps=num_steps)
 
     def order(self) -> Iterator[tuple[int, tuple[Literal["plan", "rival"], ...]]]:
-        """Seeds, and who runs first: in turn, so that a machine that slows down slows both."""
+        """Seeds, and who runs first: in turn, so that a machine that slows down slows both.
+
+        The plan begins: where it cannot be run, nobody waits for its rival to hear so.
+        """
         for place, seed in enumerate(self.seeds):
-            yield seed, ("rival", "plan") if place % 2 == 0 else ("plan", "rival")
+            yield seed, ("plan", "rival") if place % 2 == 0 else ("rival", "plan")
 
 
 def are_equal(seconds: float, others: float) -> bool:

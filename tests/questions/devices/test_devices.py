@@ -13,7 +13,13 @@ from legroom.cli.app import app
 from legroom.errors import JobCrashed, OutOfMemory, UsageError
 from legroom.questions.devices.ask import foresee
 from legroom.questions.devices.fake import FakeRing
-from legroom.questions.devices.records import BackwardTimes, TimeBackward, TimeDataParallel, TimeRanks
+from legroom.questions.devices.records import (
+    BackwardTimes,
+    TimeBackward,
+    TimeDataParallel,
+    TimeRanks,
+    TimeWrapped,
+)
 from legroom.questions.devices.view import rows
 from legroom.questions.devices.wire import epoch_traffic, wire_rows
 from legroom.questions.rate.fake import FakeLearner, FakeLearning
@@ -42,6 +48,7 @@ RINGS = {
     "theft": FakeRing(busy_cores=1.0, bandwidth=5e8),
     "contention": FakeRing(contention=1.4),
     "copies": FakeRing(contention=1.4, copy_bytes_per_second=5e9),
+    "wrapping": FakeRing(gradient_bytes=(40_000,) * 4, wrapping=0.004, contention=1.4),
     "buffers": FakeRing(buffer_bytes=4_000_000, num_buffer_messages=2, latency=5e-4),
 }
 
@@ -99,6 +106,30 @@ def test_what_is_exposed_leaves_a_step_the_time_that_it_takes_without_sync(tmp_p
     two = point(ask(tmp_path, machine=machine, measured=2), 2)
     assert two["compute_seconds"] == pytest.approx(ring.compute(64))
     assert two["exposed_seconds"] == pytest.approx(ring.exposed(2, 64))
+
+
+def test_what_sync_costs_one_process_alone_is_in_every_forecast_of_several(tmp_path):
+    machine = FakeMachine(RINGS["wrapping"], num_samples=60_000)
+    words = {"host": plant_host(gpus=(plant_gpu(),)), "device": "cuda", "link": "nvlink"}
+    answer = ask(tmp_path, machine=machine, **words)
+    assert [type(each) for each in machine.asked].count(TimeWrapped) == 1
+    assert point(answer, 2)["exposed_seconds"] > 0.004
+    assert advise_again(tmp_path, "devices") == answer
+
+
+def test_a_process_that_cannot_be_wrapped_leaves_a_forecast_of_the_link(tmp_path):
+    machine = FakeMachine(RINGS["bytes"])
+    whole = machine.answer
+
+    def answer_of(request):
+        if isinstance(request, TimeWrapped):
+            raise JobCrashed("Rank 0 of 1 died of SIGKILL")
+        return whole(request)
+
+    machine.answer = answer_of
+    answer = ask(tmp_path, machine=machine, measured=2)
+    assert point(answer, 4)["exposed_seconds"] == pytest.approx(RINGS["bytes"].exposed(4, 64), rel=0.03)
+    assert any("in one process: Rank 0 of 1 died of SIGKILL" in sentence for sentence in answer.not_measured)
 
 
 @pytest.mark.parametrize("name", RINGS)
@@ -247,6 +278,7 @@ def test_a_dry_run_foresees_the_runs_that_there_would_be(tmp_path):
     assert num_together() == (3, 3), "2, 4 and 6"
     assert num_together(measured=4) == (2, 2)
     assert num_together(link="10GbE") == (0, 0)
+    assert foresee("digits", device="cpu", run=run, link="10GbE").probes[3].num_probes == (1, 1)
     with pytest.raises(UsageError, match="--measure is -1, and this machine has 6"):
         foresee("digits", device="cpu", measured=-1, run=run)
 

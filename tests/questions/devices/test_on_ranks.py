@@ -19,8 +19,8 @@ from legroom.child.ranks import run_ranks
 from legroom.job_address import JobAddress, address_of
 from legroom.laws.communication import buckets_of
 from legroom.questions.devices.child.backward import time_backward
-from legroom.questions.devices.child.ranks import time_ranks, turn
-from legroom.questions.devices.records import BackwardTimes, TimeBackward, TimeRanks
+from legroom.questions.devices.child.ranks import time_ranks, time_wrapped, turn
+from legroom.questions.devices.records import BackwardTimes, TimeBackward, TimeRanks, TimeWrapped
 from legroom.questions.devices.wire import buffers_off, wire_rows
 from legroom.requests import Describe
 from legroom.training.loop import Run
@@ -159,6 +159,17 @@ def test_one_gpu_is_timed_as_a_rank_of_one_and_its_backward_pass_by_its_own_cloc
     assert timed.backend == "nccl"
     assert timed.steps[0].utilisation == [], "what a process uses of its cores is not what a GPU does"
     assert timed.steps[0].sync_seconds > 0
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_one_process_is_timed_with_and_without_sync(device):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("there is no GPU here")
+    built = BuiltJob(address_of(f"{JOBS / 'convnet.py'}:job"))
+    found = time_wrapped(TimeWrapped(device=device, batch_size=16, precision="fp32", num_threads=1), built)
+    assert found.backend == {"cpu": "gloo", "cuda": "nccl"}[device]
+    assert 0 <= found.exposed_seconds <= found.sync_seconds
+    assert found.num_repeats > 0
 
 
 def test_rank_0_has_the_same_model_and_statistics_with_and_without_broadcast_buffers(monkeypatch):

@@ -25,7 +25,7 @@ from legroom.questions.devices.answer import DevicesAnswer, TableAnswer
 from legroom.questions.devices.evidence import numbers_to
 from legroom.questions.devices.known import find_known
 from legroom.questions.devices.links import read_link
-from legroom.questions.devices.records import DevicesQuestion, Scaling, TimeBackward, TimeRanks
+from legroom.questions.devices.records import DevicesQuestion, Scaling, TimeBackward, TimeRanks, TimeWrapped
 from legroom.questions.devices.search import fit, local_peak, measure, sizes_for
 from legroom.questions.devices.table_findings import answer_table
 from legroom.requests import JobDescription
@@ -34,8 +34,8 @@ from legroom.training.several import CARRIES_STATE, PATIENCE
 
 RULES = ("legroom", "local-peak")
 MOST = 4096
-BACKWARD_SECONDS, RANKS_SECONDS = 3.0, 30.0
-"""Of a batch on one device and of some devices together: a small job on two cores."""
+BACKWARD_SECONDS, RANKS_SECONDS, WRAPPED_SECONDS = 3.0, 30.0, 10.0
+"""Of a batch on one device, of some together, and of one with DistributedDataParallel: a small job on two cores."""
 
 
 def devices(
@@ -159,10 +159,15 @@ def foresee(
     num_together = len(numbers_to(num_most_measured(measured, link, num_here)))
     backward = typical_seconds(entries, TimeBackward, BACKWARD_SECONDS)
     ranks = typical_seconds(entries, TimeRanks, RANKS_SECONDS)
+    num_wrapped, wrapped = (
+        int(num_together > 0 or link is not None),
+        typical_seconds(entries, TimeWrapped, WRAPPED_SECONDS),
+    )
     probes = [
         foreseen_probe("read the job in a child process", (1, 1), START_SECONDS),
         foreseen_probe("steps of one device at one batch size", (1, 6), backward),
         foreseen_probe("2, 4, 8 ... devices together", (num_together, num_together), ranks),
+        foreseen_probe("one process with DistributedDataParallel", (num_wrapped, num_wrapped), wrapped),
     ]
     notes = ["Times are those of a small job on two cores, or of earlier records of this job"]
     return Foreseen(job=address.text, machine=run.host.name, seconds=0.0, notes=notes, probes=probes)

@@ -18,6 +18,8 @@ from legroom.questions.devices.records import (
     RanksTimed,
     TimeBackward,
     TimeRanks,
+    TimeWrapped,
+    WrappedTimed,
 )
 
 FITTED_FROM_BYTES = 2**13
@@ -65,6 +67,8 @@ class Evidence:
     largest: int | None = None
     """Batch that one device holds; larger ones are made in several passes. None: all that are asked for fit."""
     data_parallel: DataParallelTimed | None = None
+    wrapped: WrappedTimed | None = None
+    """One process with DistributedDataParallel; None: an answer of before, or it failed."""
     threaded: BackwardTimes | None = None
     """One process with all cores, at the batch in question; None where a device is no core."""
 
@@ -89,6 +93,11 @@ class Evidence:
             return None
         size = question.largest_batch or question.batch_size
         return self.alone[size].step_seconds / self.threaded.step_seconds
+
+    @property
+    def wrapping(self) -> float:
+        """Seconds that sync costs one process alone: copies into and out of buckets, and what else is no link's."""
+        return max(0.0, self.wrapped.exposed_seconds) if self.wrapped else 0.0
 
     def num_passes(self, batch_size: float) -> int:
         """Passes in which one device makes a step of that batch."""
@@ -172,9 +181,11 @@ def gather(entries: Iterable[Entry], question: DevicesQuestion) -> Evidence:
         threaded=_answer(found, question.threaded()),
         data_parallel=_answer(found, question.data_parallel()),
     )
-    wanted = [ranks_request(first, question, num) for num in numbers_measured(question)] if alone else []
+    if not alone:
+        return first
+    wanted = [ranks_request(first, question, num) for num in numbers_measured(question)]
     together = {entry.request.num_devices: entry.result for entry in found if entry.request in wanted}
-    return replace(first, together=together)
+    return replace(first, together=together, wrapped=_answer(found, wrapped_request(first, question)))
 
 
 def _answer(entries: Sequence[Entry], request: Any) -> Any:
@@ -195,6 +206,12 @@ def numbers_to(most: int) -> list[int]:
     """
     powers = [2**power for power in range(1, 13) if 2**power <= most]
     return sorted({*powers, *([most] if most > 1 else [])})
+
+
+def wrapped_request(evidence: Evidence, question: DevicesQuestion) -> TimeWrapped | None:
+    """The request for one process with DistributedDataParallel, at the batch in question or what of it fits."""
+    size = question.largest_batch or question.batch_size
+    return question.wrapped(size, find_unused=bool(evidence.facts.unused_parameters))
 
 
 def ranks_request(evidence: Evidence, question: DevicesQuestion, num_devices: int) -> TimeRanks:

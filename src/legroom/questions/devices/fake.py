@@ -13,6 +13,8 @@ from legroom.questions.devices.records import (
     TimeBackward,
     TimeDataParallel,
     TimeRanks,
+    TimeWrapped,
+    WrappedTimed,
 )
 from legroom.requests import Request
 
@@ -26,7 +28,7 @@ class FakeRing:
     (0.021, 8)
     """
 
-    ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (TimeBackward, TimeRanks, TimeDataParallel)
+    ANSWERS: ClassVar[tuple[type[Request[Any]], ...]] = (TimeBackward, TimeRanks, TimeWrapped, TimeDataParallel)
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class FakeRing:
         largest_batch: float = float("inf"),
         gain_by_threads: float = 1.0,
         straggler: float = 1.0,
+        wrapping: float = 0.0,
         **facts: Any,
     ) -> None:
         self.latency, self.bandwidth, self.gradient_bytes = latency, bandwidth, gradient_bytes
@@ -48,6 +51,8 @@ class FakeRing:
         self.busy_cores, self.largest_batch = busy_cores, largest_batch
         self.gain_by_threads, self.straggler = gain_by_threads, straggler
         """Times that a process with several threads is faster, and that the last of several devices is slower."""
+        self.wrapping = wrapping
+        """Seconds that DistributedDataParallel costs, beside its copies, also where there is one device alone."""
         pace = facts.get("copy_bytes_per_second")
         self._seconds_a_byte = 1 / pace if pace else 0.0
         self.facts = facts
@@ -65,12 +70,13 @@ class FakeRing:
         self, num_devices: int, batch_size: float, cap_mb: float | None = None, *, broadcasts: bool = True
     ) -> float:
         """Planted seconds that a step of several takes longer than one without sync."""
-        backward = self.contention * self.backward(batch_size)
+        contention = self.contention if num_devices > 1 else 1.0
+        backward = contention * self.backward(batch_size)
         buckets = buckets_of(self.gradient_bytes, self._ready(backward), cap_mb)
         transfers = [ring_seconds(each.num_bytes, num_devices, self.latency, self.bandwidth) for each in buckets]
-        copied, ready = 0.0, []
+        copied, ready, size = 0.0, [], sum(self.gradient_bytes)
         for each in buckets:  # by the core that computes, which goes on with the pass only then
-            copied += self.contention * each.num_bytes * self._seconds_a_byte
+            copied += contention * each.num_bytes * (self._seconds_a_byte + self.wrapping / 2 / size)
             ready.append(each.ready_seconds + copied)
         end = backward_end(backward + copied, ready, transfers, self.busy_cores) + copied
         return end - backward + (self.broadcast(num_devices) if broadcasts else 0.0)
@@ -86,6 +92,8 @@ class FakeRing:
         match request:
             case TimeBackward():
                 return self._alone(request), 2.0
+            case TimeWrapped():
+                return self._wrapped(request), 8.0
             case TimeDataParallel():
                 return self._data_parallel(request), 2.0
         return self._together(request), 20.0
@@ -112,6 +120,17 @@ class FakeRing:
             "flops_per_sample": 1e9,
         }
         return BackwardTimes(**{**planted, **self.facts})
+
+    def _wrapped(self, request: TimeWrapped) -> WrappedTimed:
+        alone = self.compute(request.batch_size)
+        exposed = self.exposed(1, request.batch_size, request.bucket_cap_mb, broadcasts=request.broadcast_buffers)
+        return WrappedTimed(
+            backend="planted",
+            exposed_seconds=exposed,
+            no_sync_seconds=alone,
+            sync_seconds=alone + exposed,
+            num_repeats=20,
+        )
 
     def _data_parallel(self, request: TimeDataParallel) -> DataParallelTimed:
         """Steps that hide no transfer, and a first device that holds twice what the others do."""

@@ -85,7 +85,7 @@ class Forecaster:
         """Seconds that the step does not hide, those of all communication, and of it all but the buckets' way.
 
         Gradients are copied into their buckets, and back after the last all-reduce, by what computes them: that hides
-        behind nothing.
+        behind nothing. Nor does what DistributedDataParallel does besides: both are what it costs in one process.
         """
         link, pace = self.link, self.evidence.facts.copy_bytes_per_second
         buckets = one.buckets(self.cap_mb)
@@ -93,8 +93,9 @@ class Forecaster:
             self._off(bucket.num_bytes) * ALL_REDUCES[name](bucket.num_bytes, num_devices, link.latency, link.bandwidth)
             for bucket in buckets
         ]
-        copied = list(accumulate(times * bucket.num_bytes / pace if pace else 0.0 for bucket in buckets))
-        copying = copied[-1] if copied else 0.0
+        size = sum(bucket.num_bytes for bucket in buckets)
+        copying = times * max(size / pace if pace else 0.0, self.evidence.wrapping / 2)
+        copied = list(accumulate(copying * bucket.num_bytes / size for bucket in buckets))
         ready = [bucket.ready_seconds + before for bucket, before in zip(buckets, copied, strict=True)]
         stolen = self.evidence.stolen(self.question, num_devices)
         end = backward_end(one.backward + copying, ready, transfers, stolen) + copying

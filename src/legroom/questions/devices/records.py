@@ -164,6 +164,40 @@ class RanksTimed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TimeWrapped(Request["WrappedTimed"]):
+    """Ask what DistributedDataParallel costs in one process, which has nobody to tell: all but the link."""
+
+    kind: Literal["time_wrapped"] = "time_wrapped"
+    device: str
+    batch_size: int
+    precision: str
+    num_threads: int
+    bucket_cap_mb: float | None = None
+    broadcast_buffers: bool = True
+    find_unused: bool = False
+    wait_seconds: float = field(default=240.0, compare=False)
+    seed: int = 0
+
+    @property
+    def environment(self) -> Environment:
+        """The user's own."""
+        return UNCHANGED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrappedTimed:
+    """What its steps took; on a GPU, by NCCL."""
+
+    kind: Literal["wrapped_timed"] = "wrapped_timed"
+    backend: str
+    exposed_seconds: float
+    """Median over rounds of sync less no_sync."""
+    no_sync_seconds: float
+    sync_seconds: float
+    num_repeats: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimeDataParallel(Request["DataParallelTimed"]):
     """Ask for steps of one process that shares each batch out to several GPUs (nn.DataParallel)."""
 
@@ -270,6 +304,22 @@ class DevicesQuestion:
             seed=int(self.settings["seed"]),
         )
 
+    def wrapped(self, batch_size: int, *, find_unused: bool) -> TimeWrapped | None:
+        """The request for one process with DistributedDataParallel; None where there is nothing to forecast."""
+        if self.num_measured < 2 and self.link_name is None:
+            return None
+        return TimeWrapped(
+            device=self.device,
+            batch_size=batch_size,
+            precision=str(self.settings["precision"]),
+            num_threads=self.num_threads,
+            bucket_cap_mb=self.bucket_cap_mb,
+            broadcast_buffers=self.broadcast_buffers,
+            find_unused=find_unused,
+            wait_seconds=self.wait_seconds,
+            seed=int(self.settings["seed"]),
+        )
+
     def ranks(
         self, num_devices: int, batch_sizes: Sequence[int], bucket_bytes: Sequence[int], *, find_unused: bool
     ) -> TimeRanks:
@@ -299,5 +349,6 @@ RECORDS = (
         "legroom.questions.devices.child.data_parallel:time_data_parallel",
     ),
     RecordKind(TimeRanks, RanksTimed, "legroom.questions.devices.child.ranks:time_ranks"),
+    RecordKind(TimeWrapped, WrappedTimed, "legroom.questions.devices.child.ranks:time_wrapped"),
 )
 QUESTION = DevicesQuestion

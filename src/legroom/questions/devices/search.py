@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from legroom.errors import JobError, OutOfMemory
-from legroom.questions.devices.evidence import gather, numbers_measured, ranks_request
-from legroom.questions.devices.records import DevicesQuestion
+from legroom.questions.devices.evidence import gather, numbers_measured, ranks_request, wrapped_request
+from legroom.questions.devices.records import DevicesQuestion, TimeWrapped
 from legroom.reports.numbers import quantity
 from legroom.requests import JobDescription
 from legroom.session import Session
@@ -83,6 +83,7 @@ def measure(session: Session, question: DevicesQuestion) -> DevicesQuestion:
     if (threaded := question.threaded()) is not None:
         session.ask(threaded)
     evidence = gather(session.records.entries, question)
+    question = _ask_wrapped(session, question, wrapped_request(evidence, question))
     for place, num in enumerate(numbers):
         done = len(question.batch_sizes) + 3 * place
         session.progress(f"{num} devices together", 0.05 + 0.9 * done / num_all)
@@ -91,7 +92,7 @@ def measure(session: Session, question: DevicesQuestion) -> DevicesQuestion:
         except JobError as error:
             if place == 0:  # without a link there is no forecast, and no answer to speak of
                 raise
-            return replace(question, missing=[f"{num} devices together and more: {error}"])
+            return replace(question, missing=[*question.missing, f"{num} devices together and more: {error}"])
     return _ask_data_parallel(session, question)
 
 
@@ -102,5 +103,16 @@ def _ask_data_parallel(session: Session, question: DevicesQuestion) -> DevicesQu
     try:
         session.ask(request)
     except JobError as error:
-        return replace(question, missing=[f"nn.DataParallel beside it: {error}"])
+        return replace(question, missing=[*question.missing, f"nn.DataParallel beside it: {error}"])
+    return question
+
+
+def _ask_wrapped(session: Session, question: DevicesQuestion, request: TimeWrapped | None) -> DevicesQuestion:
+    if request is None:
+        return question
+    try:
+        session.ask(request)
+    except JobError as error:
+        missing = f"what DistributedDataParallel costs besides the link, in one process: {error}"
+        return replace(question, missing=[*question.missing, missing])
     return question

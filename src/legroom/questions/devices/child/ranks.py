@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import torch
@@ -19,7 +19,14 @@ from legroom.child.ranks import run_ranks
 from legroom.laws.intervals import median_interval
 from legroom.questions.devices.child.backward import num_threads
 from legroom.questions.devices.child.delay import DelayedLink
-from legroom.questions.devices.records import Message, RankSteps, RanksTimed, TimeRanks
+from legroom.questions.devices.records import (
+    Message,
+    RankSteps,
+    RanksTimed,
+    TimeRanks,
+    TimeWrapped,
+    WrappedTimed,
+)
 from legroom.training.data.batch import move
 from legroom.training.options import apply_options, make_optimizer
 from legroom.training.several_ranks import LossModule
@@ -31,6 +38,10 @@ LEAST_STEPS, MOST_STEPS = 5, 40
 """Of a round, one that is not timed left out."""
 MESSAGE_SECONDS, LEAST_MESSAGES, MOST_MESSAGES = 0.03, 3, 30
 ARENA_BYTES = 2**26
+WRAPPED_SECONDS = 1.5
+"""For the repeats in a single rank."""
+NO_BYTES = 4
+"""Of messages that nobody asks about."""
 Times = dict[str, list[float]]
 
 
@@ -57,6 +68,31 @@ def time_ranks(request: TimeRanks, built: BuiltJob) -> RanksTimed:
             for place, size in enumerate(request.message_bytes)
         ],
         steps=[_join(size, [rank["steps"][place] for rank in told]) for place, size in enumerate(request.batch_sizes)],
+    )
+
+
+def time_wrapped(request: TimeWrapped, built: BuiltJob) -> WrappedTimed:
+    """The same steps in a single rank: what sync costs where no byte leaves it."""
+    words = {
+        each.name: getattr(request, each.name) for each in fields(request) if each.name not in ("kind", "batch_size")
+    }
+    alone = TimeRanks(
+        num_devices=1,
+        batch_sizes=[request.batch_size],
+        message_bytes=[NO_BYTES],
+        bucket_bytes=[NO_BYTES],
+        seconds=WRAPPED_SECONDS,
+        **words,
+    )
+    told = time_ranks(alone, built)
+    steps = told.steps[0]
+    return WrappedTimed(
+        backend=told.backend,
+        # The less of two medians: what other programs take of a core in some rounds is not sync's.
+        exposed_seconds=max(0.0, min(steps.exposed_seconds, steps.sync_seconds - steps.no_sync_seconds)),
+        no_sync_seconds=steps.no_sync_seconds,
+        sync_seconds=steps.sync_seconds,
+        num_repeats=steps.num_repeats,
     )
 
 

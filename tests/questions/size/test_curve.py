@@ -45,6 +45,15 @@ def test_a_loss_that_has_not_left_its_beginning_has_not_settled():
     assert not smooth(*evaluations(lambda step: 2.3 + 0.0005 * math.log(step), 400)).has_settled()
 
 
+def test_a_curve_that_only_rises_is_done_once_it_is_far_above_its_beginning():
+    """As of a model that overfits at once: until then, and where it fell before, it may be on its way."""
+    rises = {last: smooth(*evaluations(lambda step: 1.6 + step / 500, last)) for last in (10, 20, 100, 4000)}
+    assert {last: curve.only_rose() for last, curve in rises.items()} == {10: False, 20: False, 100: True, 4000: True}
+    assert not rises[100].only_rose(200)
+    assert not any(curve.has_settled() for curve in rises.values())
+    assert not smooth(*evaluations(bowl(500), 3000)).only_rose()
+
+
 def test_a_rest_on_the_way_down_is_no_minimum():
     """As a language model has it that knows how frequent letters are, and not yet what follows."""
     rests = evaluations(lambda step: 3.45 + 1.5 / step - 0.6 * max(0.0, math.log(step / 150)) ** 2, 250)

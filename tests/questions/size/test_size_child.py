@@ -208,6 +208,20 @@ class Stands:
         return [self.evaluate()]
 
 
+class OnlyRises(Stands):
+    """A trunk that overfits from its first update on."""
+
+    def evaluate(self):
+        return SimpleNamespace(loss=1.6 + self.at / 500, score=None)
+
+
+def test_a_trial_that_overfits_at_once_ends_as_that_and_not_with_its_time(built):
+    trunk = OnlyRises()
+    trial_of = Trial(trunk, trial(built), monotonic(), SimpleNamespace(take_peak=lambda: 1, reserved=dict))
+    assert trial_of.run() == "only_rose"
+    assert trunk.at < 200
+
+
 def test_copies_cool_down_up_to_the_minimum_and_not_while_the_trial_waits_to_be_sure_of_it(built, monkeypatch):
     monkeypatch.setattr("legroom.questions.size.child.trial.COOLED_EVERY", 1)
     trunk = Stands()

@@ -127,7 +127,7 @@ def series(answer, name):
 
 def test_laws_are_dashes_with_a_band_what_was_held_out_is_rings_and_what_was_cut_short_crosses(ask, tmp_path):
     answer, _ = ask(replace(PLANTED, never_settles_above=700), tmp_path)
-    for name, what in (("size-steps", "at least, its loss still fell"), ("size-loss", "at most, it still fell")):
+    for name, what in (("size-steps", "at least, its time was over"), ("size-loss", "at most, its time was over")):
         drawn = series(answer, name)
         law = drawn["25 % of the data: law"]
         assert (law.style, len(law.low), len(law.high)) == ("dashes", len(law.x), len(law.x))

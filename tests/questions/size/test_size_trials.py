@@ -103,6 +103,32 @@ def test_trials_that_learned_nothing_are_left_out_of_the_fit_and_named(ask, tmp_
     assert all((each["error"] is None) == (each["value"] == 16) for each in answer.held_out)
 
 
+def test_trials_that_only_rise_end_soon_and_are_no_bounds(ask, tmp_path):
+    fake = replace(PLANTED, learns_from=700)
+    answer, _ = ask(fake, tmp_path, fractions=[0.0625, 0.125, 0.25, 0.5])
+    plain, _ = ask(PLANTED, tmp_path / "plain", fractions=[0.125, 0.25, 0.5])
+    rose = [each for each in answer.points if each["outcome"] == "only_rose"]
+    assert {each["fraction"] for each in rose} == {0.0625}
+    assert max(each["seconds"] for each in rose) < 0.1 * max(each["seconds"] for each in answer.points)
+    assert (answer.k1_range, answer.k2_range) == (plain.k1_range, plain.k2_range)
+    assert any("4 of 20 trials learned next to nothing on so little data" in note for note in answer.notes)
+
+
+class Late(FakeSizes):
+    """Time is over shortly after the minimum."""
+
+    def _most_steps(self, request, needed, pace):
+        return 1.5 * super()._most_steps(request, needed, pace)
+
+
+def test_a_trial_is_said_to_fall_still_only_where_it_was_never_lower_than_at_its_end(ask, tmp_path):
+    early, _ = ask(replace(PLANTED, never_settles_seeds=(0,)), tmp_path / "early")
+    assert any("ended while their loss still fell" in note for note in early.notes)
+    late, _ = ask(Late(a=40.0, k1=0.8, k2=0.5, b=60.0, never_settles_seeds=(0,)), tmp_path / "late")
+    assert any("ended before it was sure that their loss had come to its minimum" in note for note in late.notes)
+    assert not any("still fell" in note for note in late.notes)
+
+
 def test_where_nothing_was_learned_at_any_size_that_is_why_there_is_no_law(ask, tmp_path):
     with pytest.raises(NothingMeasured, match="Some scored no better than a model that learned nothing"):
         ask(replace(PLANTED, at_chance=(16, 32, 64, 128)), tmp_path)

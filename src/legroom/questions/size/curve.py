@@ -23,7 +23,7 @@ LONG_AFTER, AFTER = 3.5, 2.5
 """Times the updates at which the curve was within a hundredth of its minimum, and at which it was lowest: one that
 stands still has settled. Networks rest on the way, such as where they know how frequent each letter is and no more."""
 FAR_ABOVE, SOON_AFTER = 0.08, 1.6
-"""A curve that has risen so far above its minimum, in ln, has settled sooner."""
+"""A curve that has risen so far above its minimum, in ln, has settled sooner; one that never fell has only risen."""
 LEARNED = 0.05
 """How far below its beginning the minimum must lie, in ln: before a model learns anything its loss stands still too."""
 
@@ -70,13 +70,27 @@ class Curve:
 
         may_stand: whether it is enough that it stands still; else it must have risen again.
         """
-        fallen = self.log_losses[0] - self.log_losses.min()
-        if len(self.log_steps) < LEAST_POINTS or self.last_step < least_steps or fallen < LEARNED:
+        if not self._has_fallen or self._is_short(least_steps):
             return False
-        since = self.log_steps[-1] - self.log_steps[int(self.log_losses.argmin())]
-        rose = self.log_losses[-1] - self.log_losses.min() > FAR_ABOVE
-        stands = self.last_step > LONG_AFTER * self.steps_within() and since > math.log(AFTER)
-        return bool((may_stand and stands) or (rose and since > math.log(SOON_AFTER)))
+        stands = self.last_step > max(LONG_AFTER * self.steps_within(), AFTER * self.lowest_step)
+        return (may_stand and stands) or self._rose
+
+    def only_rose(self, least_steps: float = 0.0) -> bool:
+        """Whether it rose far above its beginning without falling first: what was learned holds for no other data."""
+        return self._rose and not self._has_fallen and not self._is_short(least_steps)
+
+    @property
+    def _has_fallen(self) -> bool:
+        return bool(self.log_losses[0] - self.log_losses.min() >= LEARNED)
+
+    @property
+    def _rose(self) -> bool:
+        """Whether it is far above its minimum by now, and has been beyond it for a while."""
+        is_above = self.log_losses[-1] - self.log_losses.min() > FAR_ABOVE
+        return bool(is_above and self.last_step > SOON_AFTER * self.lowest_step)
+
+    def _is_short(self, least_steps: float) -> bool:
+        return len(self.log_steps) < LEAST_POINTS or self.last_step < least_steps
 
     def steps_within(self, share: float = WITHIN) -> float:
         """Updates to within that share of the minimum."""

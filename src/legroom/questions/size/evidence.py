@@ -97,7 +97,7 @@ def _factor(request: TrainSize, question: SizeQuestion) -> float | None:
 
 
 def _trial(request: TrainSize, result: SizeTrained, question: SizeQuestion, factor: float) -> Trial:
-    enough = len(result.steps) >= LEAST_EVALUATIONS and result.outcome != "diverged"
+    enough = len(result.steps) >= LEAST_EVALUATIONS and result.outcome not in ("diverged", "only_rose")
     return Trial(
         value=request.value,
         fraction=request.fraction,

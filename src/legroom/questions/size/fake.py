@@ -64,6 +64,8 @@ class FakeSizes:
     """Values at which training raises."""
     at_chance: tuple[int, ...] = ()
     """Values that learn nothing."""
+    learns_from: int = 0
+    """Samples: on fewer the loss only rises."""
     never_settles_seeds: tuple[int, ...] = ()
     """Seeds whose trials on the whole data are over before their minimum."""
     asked: list[TrainSize] = field(default_factory=list)
@@ -108,10 +110,11 @@ class FakeSizes:
         pace = self.floor_seconds + size / self.parameters_per_second
         needed = self._needed(request, size, samples)
         least, most = self._least(request, size, samples), self._most_steps(request, needed, pace)
-        steps, losses = self._curve(needed, least, most)
+        steps, losses = self._curve(needed, least, most) if samples >= self.learns_from else self._rising(most)
+        curve = smooth(steps, losses)
         return SizeTrained(
             left_chance=request.value not in self.at_chance,
-            outcome="settled" if smooth(steps, losses).has_settled() else "unsettled",
+            outcome="only_rose" if curve.only_rose() else "settled" if curve.has_settled() else "unsettled",
             steps=steps,
             losses=losses,
             cooled_steps=steps[5::6] if request.cools else [],
@@ -148,5 +151,16 @@ class FakeSizes:
             steps.append(step)
             losses.append(least * math.exp(BENT * (math.log(step) - lowest) ** 2))
             if step > needed and smooth(steps, losses).has_settled():
+                break
+        return steps, losses
+
+    def _rising(self, most_steps: float) -> tuple[list[int], list[float]]:
+        """Evaluations of a model that overfits from the first on."""
+        steps: list[int] = []
+        losses: list[float] = []
+        for step in itertools.takewhile(lambda step: step <= most_steps or len(steps) < FIRST, evaluation_steps(FIRST)):
+            steps.append(step)
+            losses.append(2.0 + step / 50)
+            if smooth(steps, losses).only_rose():
                 break
         return steps, losses

@@ -76,7 +76,7 @@ def _steps_figure(answer: SizeAnswer) -> Figure:
         points = _own(answer, line["fraction"])
         series += _seen(share, [each for each in points if not each["at_least"]], "steps")
         cut = [each for each in points if each["at_least"]]
-        series.append(_dots(f"{share}: at least, its loss still fell", cut, "steps", "crosses", share))
+        series.append(_dots(f"{share}: at least, its time was over", cut, "steps", "crosses", share))
     marks = [Mark(axis="x", value=answer.plateau, label="plateau")] if answer.plateau else []
     return Figure(
         name="size-steps",
@@ -98,7 +98,7 @@ def _loss_figure(answer: SizeAnswer) -> Figure:
             series.append(_law(f"{share}: law", line["num_parameters"], line["loss"], *ends, share))
         series += _seen(share, [each for each in points if not each["at_least"]], "least_loss")
         cut = [each for each in points if each["at_least"]]
-        series.append(_dots(f"{share}: at most, it still fell", cut, "least_loss", "crosses", share))
+        series.append(_dots(f"{share}: at most, its time was over", cut, "least_loss", "crosses", share))
         cooled = sorted((each for each in points if each["cooled_loss"] is not None), key=_size)
         series.append(_dots(f"{share}: cooled down", cooled, "cooled_loss", "line", ""))
     return Figure(

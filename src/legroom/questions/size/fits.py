@@ -44,6 +44,7 @@ def _why(trials: Sequence[Trial]) -> str:
         "diverged": " Some trials diverged: give the job a lower rate, or clip the gradient's norm.",
         "unsettled": " Where other work shares the cores, OMP_NUM_THREADS=1 makes small steps many times faster.",
         "at chance": " Some scored no better than a model that learned nothing: train longer, or at another rate.",
+        "only_rose": " Some learned next to nothing on so little data: name larger --fractions.",
         "failed": f" Some trials failed: {reasons[0].rstrip('.')}." if reasons else "",
     }
     return "".join(sentence for outcome, sentence in helps.items() if outcome in outcomes)

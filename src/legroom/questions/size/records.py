@@ -89,8 +89,9 @@ class SizeTrained:
     """What a trial saw."""
 
     kind: Literal["size_trained"] = "size_trained"
-    outcome: Literal["settled", "unsettled", "diverged", "out_of_memory", "failed"]
-    """Unsettled: the time was over while the loss still fell, so its minimum lies further on."""
+    outcome: Literal["settled", "unsettled", "only_rose", "diverged", "out_of_memory", "failed"]
+    """Unsettled: the time was over before the minimum of the loss was sure, which may lie further on. Only rose: the
+    loss never fell, so nothing was learned that holds for other data."""
     why: str = ""
     """Of one that failed: what its code raised, or how its process ended."""
     left_chance: bool | None = None

@@ -26,7 +26,7 @@ class Trial:
     held_out: bool
     result: SizeTrained
     curve: Curve | None
-    """None where it was evaluated too seldom."""
+    """None where it was evaluated too seldom, or learned nothing that could be followed."""
 
     @property
     def place(self) -> Place:
@@ -37,6 +37,11 @@ class Trial:
     def at_least(self) -> bool:
         """Whether it ended before its minimum, so that more updates are needed than were counted."""
         return self.result.outcome != "settled"
+
+    @property
+    def still_fell(self) -> bool:
+        """Whether its loss was never lower than at its end."""
+        return self.curve is not None and self.curve.lowest_step == self.curve.last_step
 
     @property
     def steps(self) -> float | None:

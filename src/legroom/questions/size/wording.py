@@ -10,6 +10,7 @@ from legroom.questions.size.planning import planned
 from legroom.questions.size.plateau import Plateau, open_words
 from legroom.questions.size.records import SizeQuestion
 from legroom.questions.size.scores import tells_losses
+from legroom.questions.size.trials import Trial
 
 RULES = {
     "fixed": "Every size trained at the job's own rate, so a rate that suits one size better than another is part of "
@@ -108,19 +109,29 @@ def _refused(question: SizeQuestion) -> Iterable[str]:
 
 def _ended(evidence: Evidence, question: SizeQuestion) -> Iterable[str]:
     """Trials that did not end as they should."""
+    bound = "so at least as many updates are needed; the fit uses them so"
     sayings = {
-        "unsettled": "ended while their loss still fell, so at least as many updates are needed; the fit uses them so",
+        "still_fell": f"ended while their loss still fell, {bound}",
+        "unsettled": f"ended before it was sure that their loss had come to its minimum, {bound}",
+        "only_rose": "learned next to nothing on so little data, as their loss rose without falling by 5 % first, and "
+        "are left out of the fit",
         "diverged": "diverged, and are left out of the fit",
         "out_of_memory": "ran out of memory, and are left out of the fit",
         "failed": "failed, and are left out of the fit",
     }
-    for outcome, saying in sayings.items():
-        ended = [trial for trial in evidence.trials if trial.result.outcome == outcome]
+    for ending, saying in sayings.items():
+        ended = [trial for trial in evidence.trials if _ending(trial) == ending]
         if ended:
             places = dict.fromkeys(trial.place for trial in ended)
             listed = "; ".join(f"{question.vary} {value:,} on {part(fraction)}" for value, fraction in places)
             why = "".join(f" ({why})" for why in dict.fromkeys(trial.result.why for trial in ended) if why)
             yield f"{len(ended)} of {len(evidence.trials)} trials {saying}: {listed}{why}"
+
+
+def _ending(trial: Trial) -> str:
+    """How it ended; of one whose time was over, whether its loss still fell."""
+    outcome = trial.result.outcome
+    return "still_fell" if outcome == "unsettled" and trial.still_fell else outcome
 
 
 def _chance(evidence: Evidence, question: SizeQuestion) -> Iterable[str]:

@@ -116,6 +116,8 @@ class Trial:
             lowest = self.curve.lowest_step
             if self.curve.has_settled(LEAST_EPOCHS * self._epoch, may_stand=self.left_chance is not False):
                 return "settled"
+            if self.curve.only_rose(LEAST_EPOCHS * self._epoch):
+                return "only_rose"
             if monotonic() - self.started > self.request.max_seconds:
                 return "unsettled"
             if self.request.cools and len(self.steps) % COOLED_EVERY == 0 and step <= COOLED_AFTER * lowest:

@@ -6,6 +6,7 @@ import pytest
 
 from legroom import api
 from legroom.errors import UsageError
+from legroom.questions.check.view import check_rows, sentence
 from legroom.questions.memory.records import StepPeaks
 from legroom.questions.speed.fake import FakeSteps
 from legroom.questions.speed.records import TimeSteps
@@ -89,6 +90,27 @@ def test_steps_are_held_against_what_was_timed_for_the_plan(tmp_path, seconds, h
     assert answer.holds == holds
     assert any("A step is" in note for note in answer.notes) == bool(word)
     assert not word or any(f"A step is {word}" in note for note in answer.notes)
+
+
+def test_where_other_programs_use_the_machine_slower_steps_fail_no_plan_and_misfits_still_do(tmp_path):
+    path, busy = planned(tmp_path), plant_host(memory_bytes=64 * GIB, busy_cores=2.0)
+    slow, fast, large = (
+        api.check(path, device="cpu", run=api.Run(engine=engine, host=busy))
+        for engine in (machine(0.08), machine(0.05), machine(bytes_per_sample=1e9))
+    )
+    assert (slow.holds, slow.disturbed, slow.exit_code) == (True, True, 0)
+    assert "cannot be told, since other programs" in sentence(slow)
+    assert any("whether steps are as fast" in what for what in slow.not_measured)
+    assert not any("A step is slower" in note for note in slow.notes)
+    assert (fast.holds, fast.disturbed) == (True, False)
+    assert "its steps are as fast as they were" in sentence(fast)
+    assert (large.holds, large.exit_code) == (False, 1)
+
+
+def test_steps_of_a_few_milliseconds_are_told_in_three_digits(tmp_path):
+    answer = check(planned(tmp_path, machine(0.00112)), machine(0.00149))
+    told = {name: (value, remark) for name, value, remark in check_rows(answer)}
+    assert told["a step"] == ("1.49 ms", "when the plan was made 1.02 ms to 1.23 ms")
 
 
 def test_steps_are_timed_with_the_plans_own_variables_and_only_their_like_is_compared(tmp_path):

@@ -7,7 +7,10 @@ from legroom.questions.check.answer import CheckAnswer
 from legroom.questions.check.records import CheckQuestion
 from legroom.questions.memory.records import PhasePeaks
 from legroom.questions.speed.records import StepTime, StepTimes
-from legroom.units import format_bytes, format_seconds
+from legroom.reports.numbers import quantity
+from legroom.units import format_bytes
+
+DISTURBED = "they are slower, and other programs use this machine. Check again when these are done"
 
 
 def advise(records: Records, question: CheckQuestion) -> CheckAnswer:
@@ -19,17 +22,23 @@ def advise(records: Records, question: CheckQuestion) -> CheckAnswer:
     step, span = _step_seconds(records, question)
     fits, expected = peaks.fits(budget), question.expected_range
     slower = step is not None and expected is not None and step > expected[1]
-    failed = [*_misfit(peaks, budget, question.batch_size), *_slow(step, question)]
+    disturbed = slower and bool(question.busy)
+    failed = [*_misfit(peaks, budget, question.batch_size), *([] if disturbed else _slow(step, question))]
     return CheckAnswer(
         job=records.head.job,
         machine=records.head.machine,
         seconds=records.seconds(),
-        notes=[*records.notes, *records.description().notes, *failed],
-        not_measured=[*question.unknown, *([] if step else ["the time of a step: none could be timed"])],
+        notes=[*question.busy, *records.notes, *records.description().notes, *failed],
+        not_measured=[
+            *question.unknown,
+            *([] if step else ["the time of a step: none could be timed"]),
+            *([f"whether steps are as fast as they were: {DISTURBED}"] if disturbed else []),
+        ],
         device=question.memory.device,
         plan_path=question.plan_path,
         batch_size=question.batch_size,
-        holds=fits and not slower,
+        holds=fits and (disturbed or not slower),
+        disturbed=disturbed,
         fits=fits,
         peak_bytes=peaks.training_bytes(),
         budget_bytes=budget,
@@ -73,7 +82,7 @@ def _slow(step: float | None, question: CheckQuestion) -> list[str]:
     if step is None or question.expected_range is None or question.expected_seconds is None:
         return []
     low, high = question.expected_range
-    beside = f"{format_seconds(step)}; when the plan was made {format_seconds(question.expected_seconds)}"
+    beside = f"{quantity(step, 'seconds')}; when the plan was made {quantity(question.expected_seconds, 'seconds')}"
     if step > high:
         return [f"A step is slower than it was: {beside}. If nothing else uses the machine, plan again"]
     return [f"A step is faster than it was: {beside}. The plan holds; a new one may do better"] if step < low else []

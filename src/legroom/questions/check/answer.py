@@ -24,6 +24,8 @@ class CheckAnswer(Answer):
     expected_seconds: float | None
     """By what was timed for the plan; None where nothing was."""
     expected_range: tuple[float, float] | None
+    disturbed: bool = False
+    """Whether a step takes longer than it did while other programs use the machine, so that nobody can tell why."""
     differences: list[str]
     """What is not as it was when the plan was made."""
 

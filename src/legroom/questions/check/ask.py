@@ -36,7 +36,7 @@ def check(
     address = _address(read_plan(path), path, job, options)
     planned = plan_for(path, address, run.host.name, force=force, tell=run.tell)
     check_cuda(run.host, device)
-    target = choose_target(run.host, device)
+    target, busy = choose_target(run.host, device), run.busy_notes()
     # A plan for another model size was made in a folder of that size, below that of the job.
     size = settings_of(planned).get("model_size", "")
     size = "" if address.at_size(size) == address else size
@@ -61,6 +61,7 @@ def check(
             accumulation_steps=settings.accumulation_steps,
             variables=variables_of(planned),
             options={name: value for name in FASTER if (value := getattr(settings, name)) != getattr(own, name)},
+            busy=busy,
         )
         question = _compare(session, question, planned, path.parent / size)
         session.note(question)

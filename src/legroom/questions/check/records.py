@@ -35,6 +35,8 @@ class CheckQuestion:
     expected_range: tuple[float, float] | None = None
     differences: Sequence[str] = ()
     """What is not as it was when the plan was made."""
+    busy: Sequence[str] = ()
+    """That other programs use this machine, so that no slow step can be told from theirs; empty where none do."""
     unknown: Sequence[str] = ()
     """What nobody can compare, and why."""
 

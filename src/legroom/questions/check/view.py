@@ -7,9 +7,10 @@ from rich.markup import escape
 
 from legroom.questions.check.answer import CheckAnswer
 from legroom.reports.figures import Column, Section, Table
+from legroom.reports.numbers import quantity
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
 from legroom.reports.views import View
-from legroom.units import format_seconds, format_share
+from legroom.units import format_share
 
 
 def print_check(console: Console, answer: CheckAnswer) -> None:
@@ -23,7 +24,9 @@ def print_check(console: Console, answer: CheckAnswer) -> None:
 def sentence(answer: CheckAnswer) -> str:
     """Whether the plan holds."""
     if answer.holds:
-        timed = ", and its steps are as fast as they were" if answer.expected_range else ""
+        told = ", and its steps are as fast as they were" if answer.expected_range else ""
+        untold = "; whether its steps are as fast cannot be told, since other programs use this machine"
+        timed = untold if answer.disturbed else told
         return f"The plan holds: its batch of {answer.batch_size:,} fits{timed}."
     return f"The plan holds no longer: its batch of {answer.batch_size:,} {_why(answer)}."
 
@@ -37,7 +40,7 @@ def check_rows(answer: CheckAnswer) -> Iterable[Row]:
     yield "memory", "fits" if answer.fits else "does not fit", format_share(answer.peak_bytes, answer.budget_bytes)
     if answer.step_seconds is not None:
         then = "" if answer.expected_range is None else _then(answer)
-        yield "a step", format_seconds(answer.step_seconds), then
+        yield "a step", quantity(answer.step_seconds, "seconds"), then
     for place, what in enumerate(answer.differences):
         yield "changed" if place == 0 else "", what, ""
     if not answer.differences:
@@ -47,7 +50,7 @@ def check_rows(answer: CheckAnswer) -> Iterable[Row]:
 def _then(answer: CheckAnswer) -> str:
     assert answer.expected_range is not None
     low, high = answer.expected_range
-    return f"when the plan was made {format_seconds(low)} to {format_seconds(high)}"
+    return f"when the plan was made {quantity(low, 'seconds')} to {quantity(high, 'seconds')}"
 
 
 def section(answer: CheckAnswer, others: Sequence[CheckAnswer] = ()) -> Section:

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from torch.distributed import TCPStore
 from torch.distributed.elastic.rendezvous import (
     RendezvousClosedError,
     RendezvousConnectionError,
@@ -16,7 +17,7 @@ from torch.distributed.elastic.rendezvous import (
 )
 
 from legroom.child.rank import count_starts
-from legroom.child.ranks import Meeting, Ranks, _launch, run_ranks
+from legroom.child.ranks import Meeting, Ranks, _launch, _refuse_stranger, run_ranks
 from legroom.errors import JobCrashed, JobHung, JobRaised, UsageError
 from legroom.job_address import JobAddress
 
@@ -104,6 +105,12 @@ def test_ranks_that_cannot_meet_again_are_told_that_another_machine_ended(tmp_pa
         _launch(ranks, Meeting(num_nodes=2, endpoint="localhost:0", name="again"), 1)
 
 
+def test_machines_that_ask_for_another_run_may_be_why_nobody_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.distributed.launcher.api.launch_agent", plant(RendezvousConnectionError))
+    with pytest.raises(UsageError, match=r"Nobody answers .* Or the other machines ask for another run: "):
+        _launch(Ranks(tmp_path, 1), Meeting(num_nodes=2, endpoint="localhost:0", name="other"), 0)
+
+
 def plant(error):
     """Raises it, whatever it is called with."""
 
@@ -113,12 +120,21 @@ def plant(error):
     return fail
 
 
-def test_a_port_at_which_another_program_listens_is_refused(monkeypatch):
-    monkeypatch.setattr("legroom.child.ranks.STRANGER_SECONDS", 1.0)
+def test_a_port_at_which_another_program_listens_is_refused_within_the_time_to_join_and_not_in_silence():
+    said = []
     with socket.create_server(("localhost", 0)) as stranger:
-        meeting = Meeting(num_nodes=2, endpoint=f"localhost:{stranger.getsockname()[1]}", join_seconds=5.0)
+        meeting = Meeting(num_nodes=2, endpoint=f"localhost:{stranger.getsockname()[1]}", join_seconds=1.0)
         with pytest.raises(UsageError, match=r"Port \d+ of localhost is in use by another program"):
-            run_ranks(NO_JOB, "on_ranks:add", {"start": 0}, num_ranks=1, meeting=meeting)
+            _refuse_stranger(meeting, said.append)
+    assert len(said) > 1
+
+
+def test_a_meeting_that_another_machine_has_opened_is_joined_though_there_is_little_time():
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    store = TCPStore("localhost", port, is_master=True, wait_for_workers=False)
+    _refuse_stranger(Meeting(num_nodes=2, endpoint=f"localhost:{port}", join_seconds=1.0), print)
+    del store
 
 
 def test_ranks_die_with_the_process_that_started_them_even_by_sigkill(tmp_path):

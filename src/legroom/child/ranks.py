@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,10 +32,12 @@ COMMAND = ("-X", "faulthandler", "-m", "legroom.child.rank")
 COLLECTIVE_SECONDS = 240.0
 """How long ranks wait for one another by default: less than a job may do nothing before it counts as hung."""
 JOIN_SECONDS = 60.0
-STRANGER_SECONDS = 20.0
-"""How long a store of torch may take to answer, its import in another process included."""
-ASK_STORE = """import sys; from datetime import timedelta; from torch.distributed import TCPStore
-TCPStore(sys.argv[1], int(sys.argv[2]), is_master=False, timeout=timedelta(seconds=10)).num_keys()"""
+STRANGER_SECONDS = 10
+"""How long a store of torch may take to answer."""
+ASK_STORE = """import os, signal, sys; from torch.distributed import TCPStore
+signal.alarm(int(sys.argv[3])); TCPStore(sys.argv[1], int(sys.argv[2]), is_master=False).num_keys(); os._exit(0)"""
+"""Asks it in a process of its own: torch 2.13 would wait for a stranger's words for ever."""
+ASK_SECONDS = 0.1
 THREADS_NAME = "OMP_NUM_THREADS"
 ENDED_BY_US = (-signal.SIGTERM,)
 
@@ -89,7 +92,7 @@ def run_ranks(
         variables = _variables(num_ranks, device, restarts)
         with ranks.listening(beat), ranks.limited(seconds), _environment(variables):
             on_start(ranks)
-            _launch(ranks, meeting or Meeting(), restarts)
+            _launch(ranks, meeting or Meeting(), restarts, beat)
         return ranks.results()
 
 
@@ -213,7 +216,7 @@ class Ranks:
         return path.read_text(errors="replace") if path.is_file() else ""
 
 
-def _launch(ranks: Ranks, meeting: Meeting, restarts: int) -> None:
+def _launch(ranks: Ranks, meeting: Meeting, restarts: int, beat: Beat = lambda phase, share=None: None) -> None:
     """Start them and wait for their ends, in this thread: the kernel ends a rank with the thread that started it."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous import (
@@ -223,7 +226,7 @@ def _launch(ranks: Ranks, meeting: Meeting, restarts: int) -> None:
     )
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    _refuse_stranger(meeting)
+    _refuse_stranger(meeting, beat)
     seconds = max(1, int(meeting.join_seconds))
     config = LaunchConfig(
         min_nodes=meeting.num_nodes,
@@ -266,25 +269,29 @@ def _unmet(error: Exception, meeting: Meeting, ranks: Ranks) -> LegroomError:
         )
     return UsageError(
         f"Nobody answers at {where} as a meeting of ranks does {within}. Name a --rendezvous host:port that all "
-        "machines reach, its host one of them, its port not in use by another program",
+        "machines reach, its host one of them, its port not in use by another program. Or the other machines ask for "
+        "another run: give all of them the same file of the job and the same options",
         details=str(error.__cause__),
     )
 
 
-def _refuse_stranger(meeting: Meeting) -> None:
-    """Refuse a port at which another program answers: torch 2.13 would wait for its words for ever."""
+def _refuse_stranger(meeting: Meeting, beat: Beat) -> None:
+    """Refuse a port at which another program answers; `beat` says meanwhile that this is no silence of the job."""
     host, _, port = meeting.endpoint.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=1.0).close()
     except OSError:
         return  # nobody yet: this machine opens it, or waits for the one that will
-    try:
-        subprocess.run([sys.executable, "-c", ASK_STORE, host, port], check=True, timeout=STRANGER_SECONDS)
-    except subprocess.SubprocessError:
+    seconds = max(1, int(min(STRANGER_SECONDS, meeting.join_seconds)))
+    asking = subprocess.Popen([sys.executable, "-c", ASK_STORE, host, port, str(seconds)], stderr=subprocess.DEVNULL)
+    while asking.poll() is None:  # its import of torch included, which is no fault of who answers
+        beat("looking who answers at the rendezvous")
+        time.sleep(ASK_SECONDS)
+    if asking.returncode:
         raise UsageError(
             f"Port {port} of {host} is in use by another program, which does not answer as a meeting of ranks does. "
             "Name another port in --rendezvous, the same on all machines"
-        ) from None
+        )
 
 
 def _variables(num_ranks: int, device: str, restarts: int) -> dict[str, str]:

@@ -100,6 +100,12 @@ def test_the_loss_of_the_jobs_own_size_is_wanted_where_that_settled_and_sizes_ar
 def test_a_job_whose_own_size_was_not_tried_is_not_said_to_set_the_loss(ask, tmp_path):
     answer, _ = ask(PLANTED, tmp_path, widths=[8, 16, 32, 64])
     assert (answer.target["from"], answer.target["value"]) == ("largest tried", 64)
+    assert any(
+        "The job's own width, 128, is not among the widths tried, so" in note and "have it among --widths" in note
+        for note in answer.notes
+    )
+    answer, _ = ask(OwnEnds(a=40.0, k1=0.8, k2=0.5, b=60.0), tmp_path / "short", fractions=[1.0])
+    assert answer.target["from"] == "largest tried"
     assert any("The job's own width, 128, came to no minimum here" in note for note in answer.notes)
 
 

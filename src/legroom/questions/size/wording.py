@@ -157,16 +157,23 @@ def _target(question: SizeQuestion, told: dict[str, Any]) -> Iterable[str]:
     target = told["target"]
     loss = target["loss"]
     if target["from"] == "largest tried":
-        own = f", {question.own_value:,}," if question.own_value else ""
         largest = f"{target['value']:,}, the largest that {'settled' if target['settled'] else 'ran'}"
-        yield (
-            f"The job's own {question.vary}{own} came to no minimum here, so the loss to reach is what {largest}, came "
-            "to. Name a --target, or raise --budget"
-        )
+        why, way = _not_own(question)
+        yield f"{why}, so the loss to reach is what {largest}, came to. Name a --target, or {way}"
     if loss is not None and not any(each["seconds"] is not None for each in told["times"]):
         best = min((each["least_loss"] for each in told["times"]), default=None)
         nearest = f"; the least seen is {best:.4g}" if best is not None else ""
         yield f"No {question.vary} reached a loss of {loss:.4g}{nearest}. Name a higher --target"
+
+
+def _not_own(question: SizeQuestion) -> tuple[str, str]:
+    """Why the job's own size does not set the loss to reach, and what helps."""
+    own, vary = question.own_value, question.vary
+    if own is None:
+        return f"No {vary} is known to be the job's own", f"give resize one that makes the job's own {vary}"
+    if own not in question.values:
+        return f"The job's own {vary}, {own:,}, is not among the {vary}s tried", f"have it among --{vary}s"
+    return f"The job's own {vary}, {own:,}, came to no minimum here", "raise --budget"
 
 
 def _solvers(solvers: Sequence[dict[str, Any]]) -> Iterable[str]:

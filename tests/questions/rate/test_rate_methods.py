@@ -16,6 +16,7 @@ from legroom.questions.rate.fake import FakeLearner, FakeLearning
 from legroom.questions.rate.ramps import read_ramp
 from legroom.questions.rate.records import BranchBatch, Grown, GrowTrunk, RampRate, RateQuestion, RateRamp, RunTrial
 from legroom.questions.rate.rules import Candidate
+from legroom.questions.rate.view import rate_rows, section
 from legroom.session import advise_again, read_records
 from legroom.testing import FakeMachine, plant_host
 
@@ -23,7 +24,9 @@ LEARNER = FakeLearner(s_min=120, b_crit=100, best_rate=0.1, noise=0.01, diverges
 
 
 def ask(out, learner=LEARNER, *, size=64, own=0.02, num_epochs=8, schedule="constant", asked=None, seed=0, **words):
-    baseline = Settings(batch_size=size, learning_rate=own, num_epochs=num_epochs, schedule=schedule)
+    warmup = words.pop("warmup_steps", 0)
+    pace = {"num_epochs": num_epochs, "schedule": schedule, "warmup_steps": warmup}
+    baseline = Settings(batch_size=size, learning_rate=own, **pace)
     machine = FakeMachine(FakeLearning(learner), baseline=baseline)
     machine.asked = machine.asked if asked is None else asked
     resume = words.pop("resume", False)
@@ -109,6 +112,32 @@ def test_the_measured_rule_levels_off_beyond_the_critical_batch(tmp_path):
     assert advise_again(tmp_path, "rate") == answer
 
 
+@pytest.mark.parametrize(("warmup_steps", "told"), [(0, "extrapolated"), (150, "more than")])
+def test_updates_of_a_rate_whose_known_batch_missed_the_target_are_extrapolated_or_none(tmp_path, warmup_steps, told):
+    words = {"method": "transfer", "own": 0.1, "target": "loss=0.001", "budget": 9.0, "warmup_steps": warmup_steps}
+    answer, _ = ask(tmp_path, batch_size=128, **words)
+    known, _ = ask(tmp_path / "known", batch_size=64, **words)
+    facts = {name: value for name, value, _ in rate_rows(answer)}
+    assert not answer.reached
+    assert told in facts["updates"]
+    if warmup_steps:
+        assert answer.extrapolated_steps is None
+        assert "the known batch did not reach the target either" in answer.not_measured[-1]
+        assert "should reach" not in section(answer).summary
+    else:
+        assert answer.extrapolated_steps[0] > 0.4 * known.extrapolated_steps[0]
+        assert answer.num_steps == round(answer.extrapolated_steps[0])
+
+
+def test_updates_that_were_run_and_those_that_the_target_takes_are_told_apart(tmp_path):
+    learner = replace(LEARNER, noise=0.0)
+    answer, _ = ask(tmp_path, learner, target="loss=0.02", budget=6.5)
+    facts = {name: (value, remark) for name, value, remark in rate_rows(answer)}
+    assert "extrapolated" in facts["updates"][0]
+    assert f"{answer.num_steps:,} were run, {answer.num_epochs:.3g} epochs" in facts["updates"][1]
+    assert facts["learning rate"][1] == answer.recommendations[0].because
+
+
 def test_rules_are_run_side_by_side_over_as_many_samples_and_the_winner_is_named(tmp_path):
     answer, machine = ask(tmp_path, method="transfer", batch_size=512, compare_rules=True, own=LEARNER.best_rate_at(64))
     equal = [trial for trial in answer.trials if "twice" not in trial["rule"]]
@@ -178,7 +207,7 @@ def test_only_ways_that_saw_the_most_samples_and_did_not_diverge_are_compared():
     assert [each.name for each, _ in equal] == ["linear", "LARS"]
     assert [each.name for each, _ in once] == ["linear", "sqrt", "legw", "LARS"]
     assert cut_short(once, equal) == ["Cut short by the budget, and not compared: sqrt"]
-    assert "No way to train was compared" in cut_short(once, [])[0]
+    assert "No way to train was compared: all diverged" in cut_short(once, [])[0]
 
 
 def test_runs_of_another_seed_or_part_of_the_data_are_not_compared():

@@ -84,4 +84,5 @@ def test_a_job_with_a_loader_of_its_own_is_answered(tmp_path):
     job = f"{Path(__file__).parent / 'own_loader.py'}:job"
     answer = api.rate(job, device="cpu", target="loss=1.0", budget=60.0, seeds=2, run=run)
     assert answer.reached
+    assert answer.num_epochs == pytest.approx(answer.num_steps / 32), "an epoch is what the loader makes of it"
     assert answer.noise_scale is None, "its batches cannot be halved"

@@ -62,7 +62,9 @@ class RateAnswer(Answer):
     step_seconds: float | None = None
     """Of one update at this batch size, evaluations left out."""
     extrapolated_steps: tuple[float, float | None] | None = None
-    """Updates to a target that was not reached, by the shape of the best curve; None for what it never reaches."""
+    """Updates to a target that was not reached, by the shape of the best curve; None for what it never reaches.
+
+    Of a rate that is carried to another batch size, by the law: equal ends where the known batch was there."""
     on_all_data: dict[str, Any] | None = None
     """Where a part of the data was searched, a run of this rate on all of it: whether it `reached` the target, in
     `num_steps`, how many `times` those on the part, and its `best_value`; None where there was no such run."""

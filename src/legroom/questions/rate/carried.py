@@ -19,7 +19,7 @@ from legroom.questions.rate.rules import (
     elsewhere,
     request_of,
 )
-from legroom.questions.rate.telling import cooled, curve_of, finite, recommend
+from legroom.questions.rate.telling import cooled, curve_of, epochs_of, finite, recommend
 
 
 def outcomes(records: Records, question: RateQuestion) -> list[tuple[Candidate, Trunk]]:
@@ -83,16 +83,19 @@ def advise(records: Records, question: RateQuestion, base: RateAnswer, evidence:
     """The rate at the new size: by the rule asked for, or by the winner where rules were run."""
     found = outcomes(records, question) if question.compares else []
     once, equal = compared(found)
+    told = cut_short(once, equal) if question.compares else []
     best = min(equal, key=lambda pair: pair[1].points[-1].value, default=None)
     chosen = by_rule(records, question, question.rule) if best is None else best[0]
     critical, exponent = critical_of(elsewhere(evidence, question), question.at_known())
     there = best[1].steps_to(question.wanted) if best is not None else None
     size = question.update_size
-    num_steps = round(there) if there is not None else _carried_steps(base, critical, size)
+    ahead = None if there is not None else _carried_steps(base, critical, size)
+    least = ahead[0] if ahead else _at_size(base.num_steps, base, critical, size)
+    num_steps = round(least if there is None else there)
     width, rate = math.sqrt(base.range[1] / base.range[0]), chosen.learning_rate
     span = (rate / width, rate * width)
     cooldown = cooled(num_steps)
-    unknown = [] if there is not None else ["updates at the new batch size: they follow from the law"]
+    unknown = [] if there is not None else [_not_seen(ahead)]
     settings = {"learning_rate": rate, "schedule": cooldown["schedule"], "warmup_steps": chosen.warmup_steps}
     return replace(
         base,
@@ -103,16 +106,16 @@ def advise(records: Records, question: RateQuestion, base: RateAnswer, evidence:
         warmup_steps=chosen.warmup_steps,
         **cooldown,
         num_steps=num_steps,
-        num_epochs=num_steps * size / max(1, records.description().epoch_samples or 1),
+        num_epochs=epochs_of(num_steps, records, question),
         steps_range=(None, None),
         reached=there is not None,
         rule=chosen.name if chosen.name != "measured" else "linear" if exponent == 1 else "sqrt",
         rule_from="comparison" if best is not None else "branches" if chosen.name == "measured" else "given",
-        notes=[*base.notes, *_notes(found, question, best), *cut_short(once, equal)],
+        notes=[*base.notes, *_notes(found, question, best), *told],
         not_measured=[*base.not_measured, *unknown],
         baseline_steps=question.own_steps,
         step_seconds=None,
-        extrapolated_steps=None,
+        extrapolated_steps=ahead,
         num_trials=base.num_trials + len(found),
         num_samples=base.num_samples + _samples_of(records, question),
         curves=[*base.curves, *(curve_of(trunk, question, each.name) for each, trunk in found)],
@@ -125,7 +128,7 @@ def _because(chosen: Candidate, question: RateQuestion, num_compared: int) -> st
     if num_compared:
         return f"{chosen.name} came furthest of {num_compared} ways over as many samples"
     known, size = float(question.known["learning_rate"]), update_size(question.known)
-    return f"carried from {known:.3g} at {size:,} by the rule {chosen.name}"
+    return f"it is carried from {known:.3g} at {size:,} by the rule {chosen.name}"
 
 
 def _samples_of(records: Records, question: RateQuestion) -> int:
@@ -139,12 +142,27 @@ def _samples_of(records: Records, question: RateQuestion) -> int:
     )
 
 
-def _carried_steps(base: RateAnswer, critical: float | None, size: int) -> int:
+def _carried_steps(base: RateAnswer, critical: float | None, size: int) -> tuple[float, float | None] | None:
+    """Updates to the target at the new size, from those at the known one; None where these are unknown as well."""
+    span = (float(base.num_steps), float(base.num_steps)) if base.reached else base.extrapolated_steps
+    if span is None:
+        return None
+    low, high = span
+    return _at_size(low, base, critical, size), None if high is None else _at_size(high, base, critical, size)
+
+
+def _at_size(num_steps: float, base: RateAnswer, critical: float | None, size: int) -> float:
     """Updates at the new size by the law; as many samples where the critical batch size is unknown."""
     if critical is None:
-        return max(1, round(base.num_steps * base.batch_size / size))
-    law = StepsLaw(least_steps=base.num_steps / (1 + critical / base.batch_size), critical_batch_size=critical)
-    return max(1, round(law.steps(size)))
+        return max(1.0, num_steps * base.batch_size / size)
+    law = StepsLaw(least_steps=num_steps / (1 + critical / base.batch_size), critical_batch_size=critical)
+    return max(1.0, law.steps(size))
+
+
+def _not_seen(ahead: tuple[float, float | None] | None) -> str:
+    """Why updates at the new size are no measurement."""
+    why = "they follow from the law" if ahead else "the known batch did not reach the target either"
+    return f"updates at the new batch size: {why}"
 
 
 def _trial(candidate: Candidate, trunk: Trunk, question: RateQuestion) -> dict[str, Any]:
@@ -178,8 +196,10 @@ def _notes(
 
 
 def cut_short(once: Sequence[tuple[Candidate, Trunk]], equal: Sequence[tuple[Candidate, Trunk]]) -> list[str]:
-    """Who was not compared, since the budget ended before."""
+    """Who was not compared, since the budget ended before; and that nobody was."""
     names = [each.name for each, trunk in once if trunk.diverged_at is None and (each, trunk) not in equal]
     if once and not equal:
-        return ["No way to train was compared: all diverged, or the budget was over before. Raise --budget"]
+        return ["No way to train was compared: all diverged. A smaller batch or a lower --from-rate may not"]
+    if not equal:
+        return ["No way to train was compared: the budget was over before. Raise --budget"]
     return [f"Cut short by the budget, and not compared: {', '.join(names)}"] if names else []

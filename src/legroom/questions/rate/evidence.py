@@ -170,7 +170,7 @@ def gather(entries: Iterable[Entry], question: RateQuestion) -> Evidence:
         failed=failed,
         start=start,
         num_samples=paid,
-        step_seconds=seconds / steps if steps else _ramp_seconds(ramps),
+        step_seconds=seconds / steps if steps else ramp_seconds(ramps),
         update_seconds=_update_seconds(grown),
     )
 
@@ -181,7 +181,8 @@ def _paid(grown: Sequence[Grown], size: int) -> tuple[float, float]:
     return sum(each.seconds for each in known), sum(each.paid_samples / size for each in known)
 
 
-def _ramp_seconds(ramps: Sequence[RateRamp]) -> float:
+def ramp_seconds(ramps: Sequence[RateRamp]) -> float:
+    """Of an update, by the fastest of the ramps; 0 of none."""
     return min((ramp.seconds / max(1, len(ramp.rates)) for ramp in ramps), default=0.0)
 
 

@@ -71,7 +71,9 @@ def find(session: Session, question: RateQuestion, started: float) -> None:
 
 def at_size(question: RateQuestion, size: int) -> RateQuestion:
     """The question at another batch size, passed whole."""
-    return replace(question, settings={**question.settings, "batch_size": size, "accumulation_steps": 1})
+    own_steps = max(1, round(question.own_steps * question.update_size / size))
+    settings = {**question.settings, "batch_size": size, "accumulation_steps": 1}
+    return replace(question, settings=settings, own_steps=own_steps)
 
 
 def epoch_request(question: RateQuestion, size: int) -> RunTrial:

@@ -48,7 +48,9 @@ def find_target(
         return question
     limit, most = question.own_seconds, question.own_seconds
     if limit is None or most is None:
-        limit, most = SHARE * question.budget_seconds, SHARE_ALL * question.budget_seconds
+        # What the rules are compared with is not more runs by the job's own settings: those leave them the rest.
+        share_all = SHARE if question.compares else SHARE_ALL
+        limit, most = SHARE * question.budget_seconds, share_all * question.budget_seconds
     steps = max(1, round(num_samples / update_size(description.baseline)))
     runs: list[Trial] = []
     spent = 0.0

@@ -32,7 +32,7 @@ def tell(
     usual = {
         "target": target_of(question),
         "rule": RULES[question.optimizer],
-        "num_epochs": num_steps * question.update_size / max(1, description.epoch_samples or 1),
+        "num_epochs": epochs_of(num_steps, records, question),
     }
     return RateAnswer(
         job=records.head.job,
@@ -67,6 +67,11 @@ def target_of(question: RateQuestion) -> dict[str, Any]:
         "from": question.target_from,
         "range": question.target_range,
     }
+
+
+def epochs_of(num_steps: float, records: Records, question: RateQuestion) -> float:
+    """Epochs of so many updates, by those of the job's own run: its own loader may count other things than samples."""
+    return num_steps * int(records.description().baseline["num_epochs"]) / max(1, question.own_steps)
 
 
 def cooled(num_steps: int) -> dict[str, Any]:

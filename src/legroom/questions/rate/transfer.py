@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from legroom.questions.rate.carried import compared, outcomes
+from legroom.questions.rate.evidence import ramp_seconds
 from legroom.questions.rate.growing import LEAST_STEPS, Growing, branch_batches, warmup_steps
 from legroom.questions.rate.ramps import diverging_rate
 from legroom.questions.rate.ranking import reached
-from legroom.questions.rate.records import RateQuestion, Solver
+from legroom.questions.rate.records import RampRate, RateQuestion, Solver
 from legroom.questions.rate.rules import (
     Candidate,
     candidates,
@@ -48,8 +49,10 @@ def _look_at_known(session: Session, known: RateQuestion, started: float, share:
     growing = Growing(session, known, seed=known.seed, started=started)
     growing.look_at_start()
     rate = float(known.settings["learning_rate"])
+    rates = [times * rate for times in BESIDE]
     for place, length in enumerate(lengths(known)):
-        rates = [times * rate for times in BESIDE]
+        if not place and not growing.affords(growing.ahead(rates, length), share):
+            rates = [rate]  # without it there is no answer; without the others it has no sensitivity
         if place and not growing.affords(growing.ahead(rates, length), share):
             break
         for each in rates:
@@ -70,6 +73,9 @@ def _compare(session: Session, question: RateQuestion, started: float) -> None:
     rivals, steps = candidates(session.records, question), compared_steps(session.records, question)
     for solver in ("lars", "lamb"):
         rivals += _of_solver(session, question, solver)
+    first = len(rivals) * steps[0] * LOOK_COST * _ramped_seconds(session, question)
+    if growing.spent + first / question.budget_seconds > 1:
+        return
     for to_step in steps:
         if not growing.affords(len(rivals) * to_step * LOOK_COST, 1.0):
             return
@@ -81,6 +87,16 @@ def _compare(session: Session, question: RateQuestion, started: float) -> None:
     if mine and growing.affords(longest * LOOK_COST, 1.0):
         best, _ = min(mine, key=lambda pair: pair[1].points[-1].value)
         _run(growing, question, [replace(best, name=f"{best.name}, twice as long")], longest)
+
+
+def _ramped_seconds(session: Session, question: RateQuestion) -> float:
+    """Of an update at the new size, by the ramps there: nothing else was trained at it so far."""
+    ramps = [
+        entry.result
+        for entry in session.records.entries
+        if isinstance(entry.request, RampRate) and question.covers(replace(entry.request, solver="own"))
+    ]
+    return ramp_seconds(ramps)
 
 
 def _of_solver(session: Session, question: RateQuestion, solver: Solver) -> list[Candidate]:

@@ -29,14 +29,11 @@ def print_rate(console: Console, answer: RateAnswer) -> None:
 def rate_rows(answer: RateAnswer) -> Iterable[Row]:
     """What was found, a fact a row."""
     low, high = answer.range
-    yield "learning rate", f"{answer.learning_rate:.3g}", f"{low:.3g} to {high:.3g} are as good"
+    yield "learning rate", f"{answer.learning_rate:.3g}", answer.recommendations[0].because
+    yield "as good", f"{low:.3g} to {high:.3g}", "rates that need hardly more updates"
     target = answer.target
     if target["value"] is not None:
-        yield (
-            "updates",
-            f"{answer.num_steps:,}" if answer.reached else _unreached(answer),
-            f"{answer.num_epochs:.3g} epochs; the job's own run: {answer.baseline_steps:,}",
-        )
+        yield "updates", f"{answer.num_steps:,}" if answer.reached else _unreached(answer), _length(answer)
         yield "target", f"{target['name']} {target['value']:.4g}", SOURCES[target["from"]]
     if answer.on_all_data is not None:
         yield "on all data", *_whole_data(answer.on_all_data)
@@ -51,12 +48,22 @@ def rate_rows(answer: RateAnswer) -> Iterable[Row]:
 
 
 def _unreached(answer: RateAnswer) -> str:
-    if answer.method == "transfer":
-        return f"about {answer.num_steps:,}"
     if answer.extrapolated_steps is None:
         return f"more than {answer.num_steps:,}"
-    low, high = answer.extrapolated_steps
-    return f"{low:,.0f} to {high:,.0f}, extrapolated" if high is not None else f"{low:,.0f} or more, extrapolated"
+    return f"{_span(*answer.extrapolated_steps)}, extrapolated"
+
+
+def _span(low: float, high: float | None) -> str:
+    if high is None:
+        return f"{low:,.0f} or more"
+    return f"about {low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+
+
+def _length(answer: RateAnswer) -> str:
+    """The updates in epochs: those to the target, or those that were run without it."""
+    was_run = not answer.reached and answer.method != "transfer"
+    run = f"{answer.num_steps:,} were run, " if was_run else ""
+    return f"{run}{answer.num_epochs:.3g} epochs; the job's own run: {answer.baseline_steps:,}"
 
 
 def _whole_data(found: Mapping[str, Any]) -> tuple[str, str]:
@@ -93,8 +100,8 @@ def _summary(answer: RateAnswer) -> str:
     if answer.target["value"] is None:
         return f"{rate} lets the loss fall fastest while the rate climbs."
     target = f"{answer.target['name']} {answer.target['value']:.4g}"
-    if answer.method == "transfer" and not answer.reached:
-        return f"{rate} should reach {target} in about {answer.num_steps:,} updates."
+    if answer.method == "transfer" and not answer.reached and answer.extrapolated_steps is not None:
+        return f"{rate} should reach {target} in {_span(*answer.extrapolated_steps)} updates."
     reached = f"reaches {target} in {answer.num_steps:,} updates" if answer.reached else f"did not reach {target}"
     return f"{rate} {reached}."
 

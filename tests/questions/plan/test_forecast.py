@@ -14,11 +14,12 @@ from legroom.job import Settings
 from legroom.laws import time_to_target as law
 from legroom.logbook import read_records
 from legroom.plan_file import read_plan
+from legroom.questions.memory.records import StepPeaks
 from legroom.questions.plan.candidates import MISSED, Learned, slowest_steps
 from legroom.questions.plan.choice import Candidate, cheapest, cost_of
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.forecast import forecast_of
-from legroom.questions.plan.recommend import learned_items
+from legroom.questions.plan.recommend import learned_items, nearest
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.seeking import whole_run_seconds
 from legroom.questions.plan.tried import own_steps
@@ -102,8 +103,11 @@ def test_the_plan_file_holds_target_length_forecast_and_cost(planted, tmp_path):
 
 def test_a_plan_that_is_not_surely_better_keeps_the_jobs_own_settings(planted, tmp_path):
     own = Settings(batch_size=128, learning_rate=planted.LEARNER.best_rate_at(128), num_epochs=20)
-    answer = planted.ask(tmp_path, planted.plant(own=own))
+    machine = planted.plant(own=own)
+    answer = planted.ask(tmp_path, machine)
     assert answer.kept
+    proved = [request.batch_size for request in machine.asked if isinstance(request, StepPeaks)]
+    assert max(proved) == 128, "memory is proved for what will run, not for what was considered"
     assert (answer.batch_size, answer.learning_rate, answer.schedule) == (128, own.learning_rate, "constant")
     assert answer.predicted_seconds == answer.baseline_seconds
     assert any("not surely less" in note for note in answer.notes)
@@ -117,6 +121,16 @@ def test_a_target_that_nothing_reaches_leaves_the_nearest_trial_and_says_what_is
     assert answer.predicted_seconds is None
     assert any("No rate reached loss 1e-30" in sentence and "--budget" in sentence for sentence in answer.missing)
     assert answer.learning_rate != planted.OWN.learning_rate
+
+
+def test_where_the_jobs_own_run_came_nearest_to_a_target_that_nothing_reaches_its_settings_stay(planted, tmp_path):
+    """A trial that was worse is no reason to change them."""
+    planted.ask(tmp_path, planted.plant(), target="loss=1e-30", budget=100.0)
+    question = TypeAdapter(PlanQuestion).validate_python(read_records(tmp_path, "plan").head.question)
+    best, (run, *_) = question.rates[-1].best_value, question.runs
+    assert nearest(question) is not None
+    assert nearest(replace(question, runs=[replace(run, value=2 * best)])) is not None
+    assert nearest(replace(question, runs=[replace(run, value=best / 2)])) is None
 
 
 def test_a_run_that_hardly_began_is_no_target(planted, tmp_path):

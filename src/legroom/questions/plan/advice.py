@@ -12,7 +12,7 @@ from legroom.questions.base import Recommendation
 from legroom.questions.memory.answer import MemoryAnswer
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.baseline import baseline_of
-from legroom.questions.plan.batch import limit_of, rate_note, recommend_batch
+from legroom.questions.plan.batch import knee_note, limit_of, rate_note, recommend_batch
 from legroom.questions.plan.code import with_code
 from legroom.questions.plan.device_words import device_notes
 from legroom.questions.plan.factors import LEAST_DOUBT
@@ -26,11 +26,10 @@ from legroom.questions.plan.forecast import (
 )
 from legroom.questions.plan.kept import changes_that_pay, own_run_seconds
 from legroom.questions.plan.more_factors import more_factors
-from legroom.questions.plan.recommend import by_forecast, by_nearest, own_batch, workers
+from legroom.questions.plan.recommend import by_forecast, by_nearest, nearest, own_batch, workers
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.sizes import with_sizes
 from legroom.questions.plan.tried import own_steps, rehearsals_of, spread_of, tried_note
-from legroom.questions.rate.answer import RateAnswer
 from legroom.units import format_seconds
 
 SETTINGS = tuple(item.name for item in fields(Settings))
@@ -123,13 +122,13 @@ def _recommend(
     """What to change of the job's own settings."""
     if adopted is not None:
         return by_forecast(question, memory, adopted)
-    nearest = _nearest(question)
-    if nearest is not None:
-        return by_nearest(question, nearest)
+    near = nearest(question)
+    if near is not None:
+        return by_nearest(question, near)
     if question.is_judged and baseline.batch_size <= limit_of(memory):
         loader = workers(question.loading, baseline.batch_size, exactly=True)
         return [*own_batch(baseline, memory), *(item for item in loader if item.name in changes.settings)]
-    batch = recommend_batch(baseline, memory, question.speed, own_step=own_step)
+    batch = recommend_batch(question, memory, own_step=own_step)
     return [*batch, *workers(question.loading, batch[0].value)]
 
 
@@ -147,17 +146,6 @@ def _faster(
     return list(quick.recommendations) if quick else [], [variables.item] if variables else []
 
 
-def _nearest(question: PlanQuestion) -> RateAnswer | None:
-    """What came nearest to a target that somebody named and nothing reached, the job's own settings neither."""
-    target = question.target
-    if target is None or target["from"] != "given" or any(one.reached for one in question.rates):
-        return None
-    if baseline_of(question).source == "measured":
-        return None
-    better = max if _rises(question) else min
-    return better((one for one in question.rates if one.best_value is not None), key=_best, default=None)
-
-
 def _unmet(adopted: Forecast | None) -> list[str]:
     """Why no time is foretold for a batch or a number of devices that was named."""
     if adopted is None or adopted.can_rely:
@@ -171,18 +159,7 @@ def _unmet(adopted: Forecast | None) -> list[str]:
 def _stay(question: PlanQuestion) -> bool:
     """Whether the job's own settings are what runs, to a target of which they are known to be worth the wait."""
     is_known = question.target is not None and question.target["from"] != "begun"
-    return is_known and _nearest(question) is None
-
-
-def _best(answer: RateAnswer) -> float:
-    assert answer.best_value is not None
-    return answer.best_value
-
-
-def _rises(question: PlanQuestion) -> bool:
-    """Whether more is better: of scores that have not reached the target, those below it."""
-    target, first = question.rates[0].target, question.rates[0]
-    return target["name"] == "score" and (first.best_value is None or first.best_value < target["value"])
+    return is_known and nearest(question) is None
 
 
 def _forecast_words(question: PlanQuestion, forecast: Forecast | None, adopted: Forecast | None) -> dict[str, Any]:
@@ -215,7 +192,7 @@ def _forecast_words(question: PlanQuestion, forecast: Forecast | None, adopted: 
 
 def _notes(question: PlanQuestion, forecast: Forecast | None, baseline: Settings, settings: Settings) -> list[str]:
     if forecast is None:
-        return [] if question.is_judged else rate_note(baseline, settings)
+        return [] if question.is_judged else [*rate_note(baseline, settings), *knee_note(question)]
     return [*tried_note(rehearsals_of(question, forecast.chosen)), *_choice_notes(question, forecast, baseline)]
 
 

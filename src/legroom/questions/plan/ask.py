@@ -30,7 +30,7 @@ from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.plan.advice import advise
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.asking import Search
-from legroom.questions.plan.batch import MULTIPLE, Worth, limit_of, needs_passes, worth_proving
+from legroom.questions.plan.batch import MULTIPLE, Worth, first_worth, limit_of, needs_passes
 from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.code import NAMES
 from legroom.questions.plan.each_size import Sizes
@@ -40,6 +40,7 @@ from legroom.questions.plan.found import found_words
 from legroom.questions.plan.groups import read_numbers
 from legroom.questions.plan.kept import changes_that_pay
 from legroom.questions.plan.known import Circumstances, find_memory, workers_proved
+from legroom.questions.plan.recommend import nearest
 from legroom.questions.plan.records import PlanQuestion, SizedPlan
 from legroom.questions.plan.search import ask_others
 from legroom.questions.plan.sizes import read_sizes
@@ -269,12 +270,7 @@ def _prove(search: Search, place: Target) -> MemoryAnswer:
         known, _ = find_memory(search.about, question)
         if known is not None:
             search.use("memory", [known])
-        return known or ask_memory(session, replace(question, most=_first_worth(own).most))
-
-
-def _first_worth(own: int) -> Worth:
-    """What is proved of a named budget, before anything was timed."""
-    return Worth(most=worth_proving(own, None).most, because=f"that is {MULTIPLE} times the job's own")
+        return known or ask_memory(session, replace(question, most=first_worth(own).most))
 
 
 def _memory_asked(search: Search, session: Session, place: Target, num_devices: int = 1) -> MemoryQuestion:
@@ -293,11 +289,11 @@ def _learn_memory(
 ) -> None:
     """An answer to memory, proved as far as a batch could be run; or what others saw of it, where it is too late."""
     question, own_step = search.question, session.records.description().own_step
-    baseline = Settings(**question.baseline)
-    worth = worth_proving(baseline.batch_size, question.speed)
-    if way:
-        worth = Worth(most=max(way.batch_size, baseline.batch_size), because="the plan runs none larger")
-    asked = replace(asked, most=worth.most, num_workers=_most_workers(question), **_as_run(question, way))
+    own, adopted = int(question.baseline["batch_size"]), way if way and _is_adopted(question) else None
+    worth = first_worth(own)
+    if question.speed is not None:
+        worth = Worth(most=_to_be_run(question, adopted), because="the plan runs none larger")
+    asked = replace(asked, most=worth.most, num_workers=_most_workers(question), **_as_run(question, adopted))
     has_workers = proved is None or _has_workers(proved, asked)
     is_alike = proved is None or (has_workers and as_run(proved) == as_run(asked))
     holds = proved is None or (proved.num_devices == asked.num_devices and (is_alike or is_late))
@@ -314,20 +310,31 @@ def _learn_memory(
     if known is not None and as_run(known) != as_run(asked):
         search.miss("memory with what makes the plan's updates faster: it was proved without")
     memory = known or ask_memory(session, asked)
-    if asked.is_here and not way and not own_step and needs_passes(baseline, memory, question.speed):
+    if asked.is_here and not way and not own_step and needs_passes(question, memory):
         memory = ask_memory(session, replace(asked, effective_batch=question.own_size))
-    first = _first_worth(baseline.batch_size)
+    first = Worth(most=MULTIPLE * own, because=f"that is {MULTIPLE} times the job's own")
     is_bounded = known is not None and known is proved and known.max_batch_size == first.most
     bound = first.note(memory) if is_bounded else [] if known else worth.note(memory)
     search.learn(memory=memory, notes=[*search.question.notes, *bound])
 
 
-def _as_run(question: PlanQuestion, way: Candidate | None) -> dict[str, Any]:
+def _is_adopted(question: PlanQuestion) -> bool:
+    """Whether what was chosen takes the place of the job's own settings."""
+    found = forecast_of(question)
+    return found is not None and found.is_better
+
+
+def _to_be_run(question: PlanQuestion, adopted: Candidate | None) -> int:
+    """The largest batch that the plan may name: the job's own is what a user goes back to."""
+    near = nearest(question)
+    others = (adopted and adopted.batch_size, question.batch_size, near and near.batch_size)
+    return max(int(question.baseline["batch_size"]), *(size or 1 for size in others))
+
+
+def _as_run(question: PlanQuestion, adopted: Candidate | None) -> dict[str, Any]:
     """Options of the step and variables of the environment that the plan will name, as far as is known before memory
     is."""
-    found = forecast_of(question)
-    is_adopted = way is not None and found is not None and found.is_better
-    changes = changes_at(question, way) if is_adopted and way is not None else changes_that_pay(question)
+    changes = changes_at(question, adopted) if adopted is not None else changes_that_pay(question)
     named = {name: value for name, value in changes.settings.items() if name in FASTER}
     options = {name: value for name, value in named.items() if value != question.baseline[name]}
     return {"options": options, "variables": dict(changes.variables)}

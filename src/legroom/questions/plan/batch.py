@@ -1,18 +1,16 @@
-"""The batch of a plan: the knee of `speed` where it is known, the job's own otherwise, and no more than was proved."""
+"""The batch of a plan whose rate cannot be sought: the job's own or one that was named, and no more than was proved."""
 
 from dataclasses import dataclass
 
 from legroom.job import Settings
-from legroom.laws.memory import UNBOUNDED, split_batch
+from legroom.laws.memory import split_batch
 from legroom.questions.base import Recommendation
 from legroom.questions.memory.answer import MemoryAnswer
-from legroom.questions.speed.answer import SpeedAnswer
+from legroom.questions.plan.records import PlanQuestion
 from legroom.units import format_bytes
 
 MULTIPLE = 16
 """Of the job's own batch: larger ones are not proved while nobody has timed whether they pay."""
-FEWEST_UPDATES = 10
-"""Of an epoch: with fewer the knee's time for a sample is saved, and hardly anything is learned in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,24 +27,18 @@ class Worth:
         return [f"Batches above {self.most:,} were not tried: {self.because}; legroom memory finds the largest"]
 
 
-def worth_proving(own: int, speed: SpeedAnswer | None) -> Worth:
-    """The fastest batch that was timed; a multiple of the job's own where none was.
+def first_worth(own: int) -> Worth:
+    """A multiple of the job's own, before any was timed.
 
-    >>> worth_proving(64, None).most
+    >>> first_worth(64).most
     1024
     """
-    if speed is None:
-        return Worth(most=MULTIPLE * own, because=f"that is {MULTIPLE} times the job's own, and none was timed yet")
-    most = max(own, speed.knee_batch_size, speed.best_batch_size)
-    return Worth(most=most, because="of those that legroom speed timed none was faster")
+    return Worth(most=MULTIPLE * own, because=f"that is {MULTIPLE} times the job's own, and none was timed yet")
 
 
-def reach(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None) -> int:
-    """The largest batch of one pass: up to the knee, as long as an epoch keeps some updates, and to the limit."""
-    learns = UNBOUNDED if memory.data_limit is None else max(1, memory.data_limit // FEWEST_UPDATES)
-    # A larger batch costs updates, so it must be sure that it pays: the job's own lies below all that the knee may be.
-    knee = speed.knee_batch_size if speed and baseline.batch_size < speed.range[0] else 0
-    return min(limit_of(memory), max(min(knee, learns), baseline.batch_size))
+def reach(question: PlanQuestion, memory: MemoryAnswer) -> int:
+    """The batch of one pass, as far as it fits: the one that was named, else the job's own."""
+    return min(limit_of(memory), question.batch_size or int(question.baseline["batch_size"]))
 
 
 def limit_of(memory: MemoryAnswer) -> int:
@@ -54,61 +46,65 @@ def limit_of(memory: MemoryAnswer) -> int:
     return min(memory.range[0], memory.data_limit or memory.range[0])
 
 
-def needs_passes(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None) -> bool:
+def needs_passes(question: PlanQuestion, memory: MemoryAnswer) -> bool:
     """Whether the job's own update takes several passes of all that fits: then gradients are held beside them."""
-    limit = limit_of(memory)
-    return baseline.batch_size * baseline.accumulation_steps > limit == reach(baseline, memory, speed)
+    return question.own_size > limit_of(memory) == reach(question, memory)
 
 
-def recommend_batch(
-    baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None, *, own_step: bool
-) -> list[Recommendation]:
-    """Batch and passes; the update is no smaller than the job's own, unless the job's own step cannot be split."""
-    size, steps = _split(baseline, memory, speed, own_step)
-    evidence = [*(["step_times"] if speed else []), *memory.recommendations[0].evidence]
-    limit = limit_of(memory)
-    span = (1, limit) if speed is None else (min(size, speed.range[0]), max(size, min(limit, speed.range[1])))
-    because = _because(baseline, memory, speed, size, steps)
+def recommend_batch(question: PlanQuestion, memory: MemoryAnswer, *, own_step: bool) -> list[Recommendation]:
+    """Batch and passes where no rate can be sought: as named or the job's own, as far as it fits. Nobody could tell
+    whether another batch learns as well with the rate that stays.
+
+    The update is no smaller than the job's own, unless the job's own step cannot be split.
+    """
+    size, steps = _split(question, memory, own_step)
+    evidence, because = memory.recommendations[0].evidence, _because(question, memory, size, steps)
     passes = "one pass an update" if steps == 1 else f"{steps} passes of {size:,} make an update of {size * steps:,}"
     return [
-        Recommendation(name="batch_size", value=size, range=span, because=because, evidence=evidence),
-        Recommendation(name="accumulation_steps", value=steps, range=None, because=passes, evidence=evidence),
+        Recommendation(
+            name="batch_size", value=size, range=(1, limit_of(memory)), because=because, evidence=list(evidence)
+        ),
+        Recommendation(name="accumulation_steps", value=steps, range=None, because=passes, evidence=list(evidence)),
     ]
 
 
-def _split(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None, own_step: bool) -> tuple[int, int]:
-    wanted, most = baseline.batch_size * baseline.accumulation_steps, reach(baseline, memory, speed)
-    if own_step or wanted <= most:
+def _split(question: PlanQuestion, memory: MemoryAnswer, own_step: bool) -> tuple[int, int]:
+    most = reach(question, memory)
+    if own_step or question.own_size <= most:
         return most, 1
-    if needs_passes(baseline, memory, speed) and memory.micro_batch_size and memory.accumulation_steps:
+    if needs_passes(question, memory) and memory.micro_batch_size and memory.accumulation_steps:
         return memory.micro_batch_size, memory.accumulation_steps
-    return split_batch(wanted, most)
+    return split_batch(question.own_size, most)
 
 
-def _because(baseline: Settings, memory: MemoryAnswer, speed: SpeedAnswer | None, size: int, steps: int) -> str:
-    budget, own, limit = format_bytes(memory.budget_bytes), baseline.batch_size, limit_of(memory)
+def _because(question: PlanQuestion, memory: MemoryAnswer, size: int, steps: int) -> str:
+    budget, own, limit = format_bytes(memory.budget_bytes), int(question.baseline["batch_size"]), limit_of(memory)
     found = "estimated" if memory.estimate else "proved" if memory.verified else "seen"
+    if question.batch_size is not None:
+        return "as asked" if question.batch_size <= limit else f"the most {found} to fit {budget}"
     if own > limit and steps == 1:
         return (
             f"the most {found} to fit {budget}; your {own:,} do not, and a job with its own step has one pass an update"
         )
     if own > limit:
-        wanted = own * baseline.accumulation_steps
+        wanted = question.own_size
         return f"your {wanted:,} at once do not fit {budget}; {steps} passes of {size:,} give the same update"
-    if speed is None:
+    if question.speed is None:
         bound = "all of the data set" if limit == memory.data_limit else f"{found} within {budget}"
         return f"the job's own; {limit:,} would fit ({bound}); whether more pays, legroom speed tells"
-    knee, why = speed.knee_batch_size, speed.recommendations[0].because
-    if knee <= own:
-        return f"the job's own; it is already past the knee of {knee:,}, {why}"
-    if own >= speed.range[0]:
-        low, high = speed.range
-        return f"the job's own; the timings leave a knee from {low:,} to {high:,}, so it is not sure that more pays"
-    if knee > limit == size:
-        return f"the most {found} to fit {budget}; the knee is {knee:,}, {why}"
-    if knee > size:
-        return f"a tenth of the data set, so that an epoch keeps {FEWEST_UPDATES} updates; the knee is {knee:,}, {why}"
-    return f"{why}; {found} to fit {budget}"
+    return "the job's own: another batch needs another rate, and none can be sought"
+
+
+def knee_note(question: PlanQuestion) -> list[str]:
+    """From where a larger batch hardly pays, where the job's own surely lies below that."""
+    speed, own = question.speed, int(question.baseline["batch_size"])
+    if speed is None or question.batch_size is not None or own >= speed.range[0]:
+        return []
+    low, high = speed.range
+    return [
+        f"Samples are computed faster up to batches of {speed.knee_batch_size:,} ({low:,} to {high:,}); the rate for "
+        "one of these would have to be found. --batch-size names it"
+    ]
 
 
 def rate_note(baseline: Settings, settings: Settings) -> list[str]:

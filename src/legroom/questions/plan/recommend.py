@@ -10,6 +10,7 @@ from legroom.laws.memory import split_batch
 from legroom.questions.base import Recommendation
 from legroom.questions.loading.answer import LoadingAnswer
 from legroom.questions.memory.answer import MemoryAnswer
+from legroom.questions.plan.baseline import baseline_of
 from legroom.questions.plan.batch import limit_of
 from legroom.questions.plan.choice import knows_energy
 from legroom.questions.plan.device_words import recommend_devices
@@ -100,6 +101,26 @@ def _length(question: PlanQuestion, near: RateAnswer, found: Forecast) -> str:
     before = f"; the job's own settings need {math.ceil(own.num_steps):,}" if own else ""
     met = f"reached after {math.ceil(found.chosen.num_steps):,} where it was tried out" if found.is_tried else ""
     return f"to {words}, {met or 'by the slowest of the seeds'}{before}"
+
+
+def nearest(question: PlanQuestion) -> RateAnswer | None:
+    """What came nearest to a target that somebody named and nothing reached, nearer than the job's own settings."""
+    target = question.target
+    if target is None or target["from"] != "given" or any(one.reached for one in question.rates):
+        return None
+    if baseline_of(question).source == "measured":
+        return None
+    sign = 1.0 if _rises(question) else -1.0
+    own = max((sign * run.value for run in question.runs if run.value is not None), default=-math.inf)
+    found = [(sign * one.best_value, one) for one in question.rates if one.best_value is not None]
+    value, near = max(found, key=lambda one: one[0], default=(own, None))
+    return near if value > own else None
+
+
+def _rises(question: PlanQuestion) -> bool:
+    """Whether more is better: of scores that have not reached the target, those below it."""
+    target, first = question.rates[0].target, question.rates[0]
+    return target["name"] == "score" and (first.best_value is None or first.best_value < target["value"])
 
 
 def by_nearest(question: PlanQuestion, near: RateAnswer) -> list[Recommendation]:

@@ -66,11 +66,8 @@ def _batch_to_feed(search: Search, most: int | None) -> int:
 
 def _likely(search: Search, most: int | None) -> int:
     """The batch that a plan without a rate will run, before memory is known."""
-    question = search.question
-    assert question.speed is not None
-    own, knee = int(question.baseline["batch_size"]), question.speed.knee_batch_size
-    likely = knee if own < question.speed.range[0] else own
-    return question.batch_size or min(likely, most or likely, search.question.num_samples or likely)
+    likely = search.question.batch_size or int(search.question.baseline["batch_size"])
+    return min(likely, most or likely, search.question.num_samples or likely)
 
 
 def _ask_devices(search: Search, most: int | None) -> None:

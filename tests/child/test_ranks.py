@@ -1,6 +1,7 @@
 """Ranks that a child starts: what they return, whose error is told, and that none outlives the child."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -68,6 +69,26 @@ def test_a_rank_that_nccl_aborted_for_waiting_too_long_is_not_the_one_to_blame(t
     found = Ranks(tmp_path, 2, device).failure(codes, 2)
     assert type(found) is error
     assert words in str(found)
+
+
+def test_a_rank_that_was_stopped_is_named_before_torch_gives_it_up():
+    # It would then have died of torch's SIGKILL.
+    with pytest.raises(JobHung, match=r"Rank 1 of 2 did not come to where the others waited, at .*test_ranks.py, line"):
+        run_ranks(NO_JOB, f"{__name__}:stop_rank_1", {}, num_ranks=2, collective_seconds=2.0)
+
+
+def stop_rank_1(arguments, built, rank):
+    """As a debugger does, or Ctrl-Z."""
+    if rank.number == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    torch.distributed.barrier()
+
+
+def test_an_error_says_how_often_all_had_been_started_anew_before(tmp_path):
+    for _ in range(3):
+        count_starts(tmp_path, 1)
+    told = str(Ranks(tmp_path, 2).failure({1: -9}, 2))
+    assert told == "Rank 1 of 2 died of SIGKILL. All processes had been started anew 2 times before"
 
 
 def test_ranks_that_have_not_ended_in_time_are_ended_and_named(tmp_path):

@@ -156,18 +156,19 @@ def lost_contact(error: BaseException) -> bool:
 def tell_place_at_the_end(path: Path) -> None:
     """Write down where this process is when a SIGTERM ends it: that is where it hung."""
     file = path.open("w")
-    faulthandler.register(signal.SIGTERM, file=file, all_threads=False, chain=True)
+    # Of all threads: any may be the one that hears it, where all of the process was stopped when it came.
+    faulthandler.register(signal.SIGTERM, file=file, chain=True)
     os.register_at_fork(after_in_child=lambda: faulthandler.unregister(signal.SIGTERM))
 
 
 def place_in(stack: str) -> str:
-    """The innermost line of the job's own files in such a dump.
+    """The innermost line of the job's own files in the main thread of such a dump, which comes last.
 
     >>> place_in('  File "/usr/lib/python3/time.py", line 3 in sleep\\\\n  File "/home/me/job.py", line 7 in read')
     '/home/me/job.py, line 7'
     """
     others = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "/usr/lib", "<")
-    for name, line in re.findall(r'File "([^"]+)", line (\d+)', stack):
+    for name, line in re.findall(r'File "([^"]+)", line (\d+)', stack.strip().split("\n\n")[-1]):
         if not name.startswith(others) and "site-packages" not in name:
             return f"{name}, line {line}"
     return ""

@@ -18,12 +18,12 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from legroom.child.rank import ENDING, FIFO_NAME, ORDER_NAME, POLITELY, STARTS, place_in
+from legroom.child.rank import ECHO_SECONDS, ENDING, FIFO_NAME, ORDER_NAME, POLITELY, STARTS, place_in
 from legroom.errors import JobCrashed, JobHung, LegroomError, UsageError, error_named
 from legroom.job_address import JobAddress
 from legroom.units import format_seconds
@@ -38,6 +38,8 @@ ASK_STORE = """import os, signal, sys; from torch.distributed import TCPStore
 signal.alarm(int(sys.argv[3])); TCPStore(sys.argv[1], int(sys.argv[2]), is_master=False).num_keys(); os._exit(0)"""
 """Asks it in a process of its own: torch 2.13 would wait for a stranger's words for ever."""
 ASK_SECONDS = 0.1
+WAKE_SECONDS = 2.0
+"""How long torch's launcher may take to tell the ranks to end after one has."""
 THREADS_NAME = "OMP_NUM_THREADS"
 ENDED_BY_US = (-signal.SIGTERM,)
 
@@ -130,6 +132,8 @@ class Ranks:
                     message = json.loads(line)
                     if message["local_rank"] == 0 or message["beat"] == ENDING:
                         beat(message["beat"], message["share"])
+                    if message["beat"] == ENDING:
+                        self._end_stopped()
 
         listener = threading.Thread(target=listen, daemon=True)
         listener.start()
@@ -159,19 +163,48 @@ class Ranks:
         finally:
             timer.cancel()
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _end_stopped(self) -> None:
+        """Once all should have ended, let those end that were stopped (SIGSTOP): torch would wait 30 s for them."""
+        processes = self._processes()  # not those that are started anew meanwhile
+
+        def wake() -> None:
+            for number in (signal.SIGTERM, signal.SIGCONT):
+                self._signal(number, processes)
+
+        timer = threading.Timer(ECHO_SECONDS + WAKE_SECONDS, wake)
+        timer.daemon = True
+        timer.start()
+
+    def _processes(self) -> list[Any]:
+        """Those of the ranks that run now."""
         import psutil
 
+        found = []
         for process in psutil.Process().children():
             with contextlib.suppress(psutil.Error):
-                if str(self.folder) in process.cmdline():
-                    process.send_signal(number)
+                found += [process] if str(self.folder) in process.cmdline() else []
+        return found
+
+    def _signal(self, number: signal.Signals, processes: Sequence[Any] | None = None) -> None:
+        import psutil
+
+        for process in self._processes() if processes is None else processes:
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(number)
 
     def failure(self, codes: Mapping[int, int], num_all: int) -> LegroomError:
-        """The error that ended them: a rank's own before those of ranks that only lost contact with it.
+        """The error that ended them, and how often they had been started anew before.
 
         codes: how the ranks here ended that did not succeed, by rank. num_all: ranks on all machines.
         """
+        error, num_restarts = self._failure(codes, num_all), self._last_start(min(codes))
+        if not num_restarts:
+            return error
+        times = "once" if num_restarts == 1 else f"{num_restarts} times"
+        return type(error)(f"{error}. All processes had been started anew {times} before", details=error.details)
+
+    def _failure(self, codes: Mapping[int, int], num_all: int) -> LegroomError:
+        """A rank's own error before those of ranks that only lost contact with it."""
         told = {rank: found for rank in codes if (found := self._told(rank))}
         own = {rank: error for rank, error in told.items() if not error["is_echo"]}
         if own:
@@ -206,10 +239,13 @@ class Ranks:
 
     def _told(self, rank: int) -> dict[str, Any] | None:
         """What the rank said the last time that it was started."""
-        starts = self.folder / f"{STARTS}-{rank % self.num_ranks}"
-        last = starts.stat().st_size - 1 if starts.is_file() else 0
-        path = self.folder / f"error-{rank}-{last}.json"
+        path = self.folder / f"error-{rank}-{self._last_start(rank)}.json"
         return json.loads(path.read_text()) if path.is_file() else None
+
+    def _last_start(self, rank: int) -> int:
+        """How often the rank was started anew."""
+        starts = self.folder / f"{STARTS}-{rank % self.num_ranks}"
+        return starts.stat().st_size - 1 if starts.is_file() else 0
 
     def _stack(self, rank: int) -> str:
         path = self.folder / f"stack-{rank}.txt"

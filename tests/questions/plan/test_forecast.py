@@ -20,7 +20,7 @@ from legroom.questions.plan.choice import Candidate, cheapest, cost_of
 from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.forecast import forecast_of
 from legroom.questions.plan.recommend import learned_items, nearest
-from legroom.questions.plan.records import PlanQuestion
+from legroom.questions.plan.records import OwnRun, PlanQuestion
 from legroom.questions.plan.seeking import whole_run_seconds
 from legroom.questions.plan.tried import own_steps
 from legroom.questions.plan.view import print_plan, section, summary
@@ -127,7 +127,16 @@ def test_where_the_jobs_own_run_came_nearest_to_a_target_that_nothing_reaches_it
     """A trial that was worse is no reason to change them."""
     planted.ask(tmp_path, planted.plant(), target="loss=1e-30", budget=100.0)
     question = TypeAdapter(PlanQuestion).validate_python(read_records(tmp_path, "plan").head.question)
-    best, (run, *_) = question.rates[-1].best_value, question.runs
+    best = min(one.best_value for one in question.rates)
+    run = OwnRun(
+        batch_size=32,
+        num_workers=0,
+        num_steps=900,
+        step_seconds=0.01,
+        wait_seconds=None,
+        evaluation_seconds=0.01,
+        steps_to_target=None,
+    )
     assert nearest(question) is not None
     assert nearest(replace(question, runs=[replace(run, value=2 * best)])) is not None
     assert nearest(replace(question, runs=[replace(run, value=best / 2)])) is None

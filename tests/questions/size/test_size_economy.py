@@ -6,7 +6,7 @@ import pytest
 
 from legroom.host.cards import CONTEXT_BYTES
 from legroom.questions.size.figures import figures_of, tables_of
-from legroom.questions.size.view import size_rows
+from legroom.questions.size.view import section, size_rows
 from legroom.testing import FakeSizes, plant_host
 from legroom.testing.host import plant_gpu
 
@@ -33,6 +33,22 @@ def test_ranges_of_what_the_next_doubling_buys_hold_what_was_planted_in_most_cas
         num_held["seconds"] += holds(answer.next_model["seconds_ratio_range"], steps * slower)
         num_held["loss"] += holds(answer.next_data["loss_ratio_range"], loss)
     assert min(num_held.values()) >= 0.8 * NUM_CASES, num_held
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "way"),
+    [
+        ({"widths": [16], "fractions": [0.0625, 0.125, 0.25]}, "model", "Name more --widths"),
+        ({"fractions": [1.0]}, "data", "Name more --fractions"),
+    ],
+)
+def test_of_what_was_not_varied_nobody_says_what_twice_as_much_buys(ask, tmp_path, words, what, way):
+    answer, _ = ask(PLANTED, tmp_path, **words)
+    twice = getattr(answer, f"next_{what}")
+    assert (twice["steps_ratio"], twice["loss_ratio"], twice["seconds_ratio"]) == (None, None, None)
+    assert any(f"twice the {what}: trials settled at one" in each and way in each for each in answer.not_measured)
+    assert (f"twice the {what}", "open", "nothing was seen of it") in size_rows(answer)
+    assert section(answer).summary
 
 
 class Slows(FakeSizes):

@@ -9,7 +9,7 @@ from legroom.questions.base import Recommendation
 from legroom.questions.size import choice, economy, told, wording
 from legroom.questions.size.answer import SizeAnswer
 from legroom.questions.size.evidence import gather
-from legroom.questions.size.fits import fit_losses, fit_steps
+from legroom.questions.size.fits import fit_losses, fit_steps, varied
 from legroom.questions.size.loss_law import LossLaw
 from legroom.questions.size.plateau import find_plateau
 from legroom.questions.size.records import SizeQuestion
@@ -27,7 +27,7 @@ def advise(records: Records, question: SizeQuestion) -> SizeAnswer:
     held_out = score_held_out(law, losses, evidence)
     everything, all_losses, pace = fit_steps(own), fit_losses(own), economy.pace_law(evidence, question)
     believed = all_losses if tells_losses(held_out) else None
-    laws = economy.Laws(steps=everything, losses=believed, pace=pace)
+    laws = economy.Laws(steps=everything, losses=believed, pace=pace, varied=varied(own))
     plateau = find_plateau(everything, question)
     target = choice.wanted_loss(evidence, question)
     times = choice.times_to(evidence, question, target["loss"])

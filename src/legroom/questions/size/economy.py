@@ -22,6 +22,9 @@ LARGEST_CARD = "b200-180gb"
 GRADIENT_BYTES, BACKWARD_SHARE = 4, 2 / 3
 """Of a parameter, and of a step: what devices send each other, and the time behind which that hides."""
 
+NO_SECONDS: dict[str, Any] = {"step_seconds_ratio": None, "seconds_ratio": None, "speedup_needed": None}
+NO_LOSS: dict[str, Any] = {"loss_ratio": None, "loss": None}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Laws:
@@ -31,6 +34,8 @@ class Laws:
     losses: LossLaw | None
     """None where there is none, or where it did badly at what was held out."""
     pace: SpeedLaw | None
+    varied: tuple[bool, bool]
+    """Whether two sizes settled, and two amounts of data."""
 
 
 def parameters_of(question: SizeQuestion) -> dict[int, int]:
@@ -56,13 +61,18 @@ def pace_law(evidence: Evidence, question: SizeQuestion) -> SpeedLaw | None:
 
 
 def next_doubling(laws: Laws, place: tuple[float, float], *, of_data: bool) -> dict[str, Any]:
-    """Updates, loss and time at twice the model or the data, over those at the place (parameters, samples)."""
+    """Updates, loss and time at twice the model or the data, over those at the place (parameters, samples).
+
+    Ratios are None where only one size, or one amount of data, came to its minimum.
+    """
     there = (place[0], 2 * place[1]) if of_data else (2 * place[0], place[1])
+    sizes = {"num_parameters": round(there[0]), "num_samples": round(there[1])}
+    if not laws.varied[of_data]:
+        return {**sizes, "steps_ratio": None, **NO_SECONDS, **NO_LOSS}
     ratios = np.exp(laws.steps.draws.log_steps(*there) - laws.steps.draws.log_steps(*place))
     steps, span = float(np.median(ratios)), quantiles(ratios)
     return {
-        "num_parameters": round(there[0]),
-        "num_samples": round(there[1]),
+        **sizes,
         "steps_ratio": steps,
         "steps_ratio_range": span,
         **_next_seconds(laws.pace, place[0], there[0], steps, span),
@@ -73,7 +83,7 @@ def next_doubling(laws: Laws, place: tuple[float, float], *, of_data: bool) -> d
 def _next_seconds(pace: SpeedLaw | None, size: float, doubled: float, steps: float, span: Span) -> dict[str, Any]:
     """Of a step, of a training, and how much faster steps and link must become; of twice the data a step stays."""
     if pace is None:
-        return {"step_seconds_ratio": None, "seconds_ratio": None, "speedup_needed": None}
+        return NO_SECONDS
     slower = pace.seconds(doubled) / pace.seconds(size)
     now, then = pace.interval(size), pace.interval(doubled)
     low, high = (then[0] / now[1], then[1] / now[0]) if doubled > size else (1.0, 1.0)
@@ -100,7 +110,7 @@ def _next_link(num_parameters: float, step_seconds: float, slower: float) -> dic
 
 def _next_loss(losses: LossLaw | None, place: tuple[float, float], there: tuple[float, float]) -> dict[str, Any]:
     if losses is None:
-        return {"loss_ratio": None, "loss": None}
+        return NO_LOSS
     return {
         "loss_ratio": losses.loss(*there) / losses.loss(*place),
         "loss_ratio_range": losses.ratio_range(place, there),

@@ -28,6 +28,13 @@ def fit_losses(trials: Sequence[Trial]) -> LossLaw | None:
     return fit_loss(losses) if len({each[:2] for each in losses}) >= LEAST_POINTS else None
 
 
+def varied(trials: Sequence[Trial]) -> tuple[bool, bool]:
+    """Whether two sizes settled, and two amounts of data: of one alone nobody sees what twice as much does."""
+    settled = [trial.result for trial in trials if trial.counted < math.inf]
+    sizes, amounts = {each.num_parameters for each in settled}, {each.num_samples for each in settled}
+    return len(sizes) > 1, len(amounts) > 1
+
+
 def _too_few(num_places: int, trials: Sequence[Trial]) -> str:
     seen = f"{num_places} of {len({trial.place for trial in trials})} sizes and shares of data"
     return (

@@ -101,6 +101,9 @@ def _held_out_rows(answer: SizeAnswer) -> Iterable[Row]:
 
 def _next_rows(answer: SizeAnswer) -> Iterable[Row]:
     for name, found in (("twice the model", answer.next_model), ("twice the data", answer.next_data)):
+        if found["steps_ratio"] is None:
+            yield name, "open", "nothing was seen of it"
+            continue
         parts = [f"the updates{_span(found, 'steps_ratio')}"]
         if found["loss_ratio"] is not None:
             parts.append(f"{found['loss_ratio']:.3f} times the loss{_span(found, 'loss_ratio')}")
@@ -164,10 +167,10 @@ def _summary(answer: SizeAnswer) -> str:
     if best is None:
         return f"No {answer.vary} reached the wanted loss."
     ratio = answer.next_model["steps_ratio"]
+    twice = "" if ratio is None else f"; twice the parameters would need {ratio:.2f} times the updates"
     took = quantity(best["seconds"], "seconds")
     return (
-        f"A {answer.vary} of {best['value']:,} reaches a loss of {answer.target['loss']:.4g} soonest, in {took}; "
-        f"twice the parameters would need {ratio:.2f} times the updates."
+        f"A {answer.vary} of {best['value']:,} reaches a loss of {answer.target['loss']:.4g} soonest, in {took}{twice}."
     )
 
 

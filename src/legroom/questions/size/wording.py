@@ -6,6 +6,7 @@ from typing import Any
 
 from legroom.laws.model_size import SizeLaw
 from legroom.questions.size.evidence import Evidence
+from legroom.questions.size.fits import varied
 from legroom.questions.size.planning import planned
 from legroom.questions.size.plateau import Plateau, open_words
 from legroom.questions.size.records import SizeQuestion
@@ -51,7 +52,8 @@ def unknown(
 ) -> list[str]:
     """What the trials leave open, and what would narrow it."""
     words = open_words(plateau, question.vary)
-    return [*_wide(law, question), *([words] if words else []), *_losses(held_out), *_not_run(evidence, question)]
+    wide, alone = _wide(law, question), _alone(evidence, question)
+    return [*wide, *alone, *([words] if words else []), *_losses(held_out), *_not_run(evidence, question)]
 
 
 def _wide(law: SizeLaw, question: SizeQuestion) -> Iterable[str]:
@@ -62,6 +64,14 @@ def _wide(law: SizeLaw, question: SizeQuestion) -> Iterable[str]:
         if if_known(value, (low, high)) is None:
             wider = f"{name}: its range, {_short(low)} to {_short(high)}, is wider than its value, {_short(value)}"
             yield f"{wider}, so none is told; {way}, more --seeds or a longer --budget narrow it"
+
+
+def _alone(evidence: Evidence, question: SizeQuestion) -> Iterable[str]:
+    """What was not varied, so that twice as much of it is not told."""
+    ways = (("model", question.vary, f"{question.vary}s"), ("data", "share of the data", "fractions"))
+    for is_varied, (what, one, option) in zip(varied(evidence.of()), ways, strict=True):
+        if not is_varied:
+            yield f"twice the {what}: trials settled at one {one} alone. Name more --{option}"
 
 
 def _short(value: float) -> str:

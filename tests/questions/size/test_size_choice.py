@@ -7,6 +7,7 @@ import pytest
 
 from legroom.questions.size.curve import smooth
 from legroom.questions.size.records import TrainSize
+from legroom.questions.size.view import size_rows
 from legroom.testing import FakeSizes
 
 PLANTED = FakeSizes(a=40.0, k1=0.8, k2=0.5, b=60.0)
@@ -126,6 +127,23 @@ def test_the_best_loss_within_a_time_is_that_of_a_run_that_cools_down_by_then(as
         best = min(best, *(loss for step, loss in cooled if step <= num_steps), math.inf)
     assert answer.within["loss"] == pytest.approx(best)
     assert answer.within["cools_down"]
+
+
+def test_the_time_of_a_run_that_cools_down_to_the_loss_stands_beside_that_at_a_constant_rate(ask, tmp_path):
+    fake = replace(PLANTED, parameters_per_second=1e8)
+    answer, _ = ask(fake, tmp_path)
+    times = {}
+    for width in (16, 32, 64, 128):
+        found = trained(fake, width, cools=True)
+        cooled = zip(found.cooled_steps, found.cooled_losses, strict=True)
+        there = [step * found.step_seconds for step, loss in cooled if loss <= answer.target["loss"]]
+        times[width] = min(there, default=None)
+    assert {each["value"]: each["cooled_seconds"] for each in answer.times} == pytest.approx(times)
+    sooner = min((seconds, width) for width, seconds in times.items() if seconds is not None)[1]
+    assert sooner != answer.recommended_width
+    rows = {name: remark for name, _, remark in size_rows(answer)}
+    assert "soonest at a constant rate" in rows["width"]
+    assert f"by width {sooner}, of runs" in rows["  cooled down"]
 
 
 def test_without_cooled_runs_the_best_loss_within_a_time_is_read_from_the_curves(ask, tmp_path):

@@ -103,7 +103,7 @@ def _recommend(
     alone = sum(each["num_reached"] > 0 for each in times) == 1
     how = f"it alone of {len(times)} reaches" if alone else "it is the soonest to reach"
     runs = f"; {best['num_reached']} of its {best['num_seeds']} runs did" if best["num_seeds"] > 1 else ""
-    because = f"{how} a loss of {loss:.4g}, in {best['steps']:,.0f} updates{runs}"
+    because = f"{how} a loss of {loss:.4g} at a constant rate, in {best['steps']:,.0f} updates{runs}"
     return Recommendation(
         name=question.vary, value=best["value"], range=near, because=because, evidence=["size_trained"]
     )

@@ -53,7 +53,8 @@ class SizeAnswer(Answer):
     target: dict[str, Any]
     """`loss`, and where it comes from: `given`; `own`, what the job's own size reaches; else `largest tried`, its."""
     times: list[dict[str, Any]]
-    """Of each size: updates and seconds to the target in the middle of its runs, how many of them reached it."""
+    """Of each size: updates and seconds to the target in the middle of its runs, how many of them reached it;
+    `cooled_seconds` of the shortest run that cooled down to it."""
     judged_fraction: float
     """Share of the data on which sizes are compared by time."""
     within: dict[str, Any]

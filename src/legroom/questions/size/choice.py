@@ -59,6 +59,7 @@ def _times(evidence: Evidence, question: SizeQuestion, value: int, loss: float |
         "steps_range": (reached[0], reached[-1]) if reached else None,
         "seconds": steps * pace if steps < math.inf else None,
         "fastest_seconds": reached[0] * pace if reached else None,
+        "cooled_seconds": pace * cooled if (cooled := _cooled_to(trials, loss)) is not None else None,
         "least_loss": statistics.median(trial.least_loss for trial in trials),
         "num_seeds": len(runs),
         "num_reached": len(reached),
@@ -72,8 +73,14 @@ def _steps_to(trial: Trial, loss: float | None) -> float:
     return math.inf if steps is None else steps
 
 
+def _cooled_to(trials: Sequence[Trial], loss: float | None) -> int | None:
+    """The length of the shortest run that cooled down at its end to the loss; None where none did."""
+    cooled = [each for trial in trials for each in trial.cooled_curve]
+    return min((step for step, least in cooled if loss is not None and least <= loss), default=None)
+
+
 def soonest(times: Sequence[dict[str, Any]]) -> tuple[dict[str, Any] | None, tuple[int, int] | None]:
-    """The size that is there first, and the smallest and largest of which a run was there nearly as soon."""
+    """The size that is there first at a constant rate, and the smallest and largest of which a run was there nearly as soon."""
     there = [each for each in times if each["seconds"] is not None]
     if not there:
         return None, None

@@ -43,14 +43,24 @@ def _choice_rows(answer: SizeAnswer) -> Iterable[Row]:
     low, high = answer.recommendations[0].range or (best["value"], best["value"])
     near = f"; {low:,} to {high:,} are nearly as soon, some of their runs at least" if low != high else ""
     own = f"; the job's own is {answer.own_value:,}" if answer.own_value else ""
-    yield answer.vary, f"{best['value']:,}", f"reaches a loss of {loss:.4g} soonest{near}{own}"
+    yield answer.vary, f"{best['value']:,}", f"reaches a loss of {loss:.4g} soonest at a constant rate{near}{own}"
     runs = f"; {best['num_reached']} of {best['num_seeds']} runs got there" if "num_reached" in best else ""
     yield "  time to it", quantity(best["seconds"], "seconds"), f"{best['steps']:,.0f} updates{runs}"
+    yield from _cooled_rows(answer)
     if answer.within.get("value") is not None:
         seconds = quantity(answer.within["seconds"], "seconds")
         best_loss = f"{answer.within['loss']:.4g}"
         how = ", cooled down at its end" if answer.within.get("cools_down") else ""
         yield f"best within {seconds}", best_loss, f"a loss, by {answer.vary} {answer.within['value']:,}{how}"
+
+
+def _cooled_rows(answer: SizeAnswer) -> Iterable[Row]:
+    """The size that a cooldown brings there first: its runs are too few to recommend by."""
+    there = [each for each in answer.times if each.get("cooled_seconds") is not None]
+    if there:
+        first = min(there, key=lambda each: float(each["cooled_seconds"]))
+        remark = f"by {answer.vary} {first['value']:,}, of runs of a few lengths whose rate falls to 0 at their end"
+        yield "  cooled down", quantity(first["cooled_seconds"], "seconds"), remark
 
 
 def recommended(answer: SizeAnswer) -> dict[str, Any] | None:
@@ -169,9 +179,7 @@ def _summary(answer: SizeAnswer) -> str:
     ratio = answer.next_model["steps_ratio"]
     twice = "" if ratio is None else f"; twice the parameters would need {ratio:.2f} times the updates"
     took = quantity(best["seconds"], "seconds")
-    return (
-        f"A {answer.vary} of {best['value']:,} reaches a loss of {answer.target['loss']:.4g} soonest, in {took}{twice}."
-    )
+    return f"A {answer.vary} of {best['value']:,} reaches a loss of {answer.target['loss']:.4g} soonest at a constant rate, in {took}{twice}."
 
 
 def circumstances(answer: SizeAnswer) -> tuple[object, ...]:

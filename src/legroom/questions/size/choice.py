@@ -80,7 +80,7 @@ def _cooled_to(trials: Sequence[Trial], loss: float | None) -> int | None:
 
 
 def soonest(times: Sequence[dict[str, Any]]) -> tuple[dict[str, Any] | None, tuple[int, int] | None]:
-    """The size that is there first at a constant rate, and the smallest and largest of which a run was there nearly as soon."""
+    """The size that is there first at a constant rate; the smallest and largest of which a run was nearly as soon."""
     there = [each for each in times if each["seconds"] is not None]
     if not there:
         return None, None

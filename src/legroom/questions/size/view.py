@@ -179,7 +179,9 @@ def _summary(answer: SizeAnswer) -> str:
     ratio = answer.next_model["steps_ratio"]
     twice = "" if ratio is None else f"; twice the parameters would need {ratio:.2f} times the updates"
     took = quantity(best["seconds"], "seconds")
-    return f"A {answer.vary} of {best['value']:,} reaches a loss of {answer.target['loss']:.4g} soonest at a constant rate, in {took}{twice}."
+    loss = answer.target["loss"]
+    first = f"A {answer.vary} of {best['value']:,} reaches a loss of {loss:.4g} soonest at a constant rate"
+    return f"{first}, in {took}{twice}."
 
 
 def circumstances(answer: SizeAnswer) -> tuple[object, ...]:

@@ -224,6 +224,13 @@ def test_wrong_words_are_refused_in_a_sentence(ask, tmp_path, words, sentence):
         ask(PLANTED, tmp_path, **words)
 
 
+def test_the_least_share_that_is_named_can_be_named(ask, tmp_path):
+    planted = {"num_samples": 720}
+    with pytest.raises(UsageError, match=r"Name at least 0\.0445$"):
+        ask(PLANTED, tmp_path, fractions=[0.0444], planted=planted)
+    assert ask(PLANTED, tmp_path, fractions=[0.0445], planted=planted)
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [

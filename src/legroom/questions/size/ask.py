@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from decimal import ROUND_CEILING, Context
 from typing import Literal
 
 from legroom.errors import UsageError
@@ -274,10 +275,19 @@ def _fractions(named: Sequence[float] | None, description: JobDescription, batch
         if min(named) < least:
             raise UsageError(
                 f"--fractions names {min(named):g}, which is less than a batch of {batch_size:,}. "
-                f"Name at least {least:.3g}"
+                f"Name at least {_rounded_up(least)}"
             )
         return _without_whole(named)
     return _usual_fractions(max(LEAST_FRACTION, LEAST_BATCHES * least))
+
+
+def _rounded_up(share: float) -> str:
+    """To three digits, so that it can be named.
+
+    >>> _rounded_up(16 / 720), _rounded_up(32 / 10_000)
+    ('0.0223', '0.0032')
+    """
+    return str(Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(share)))
 
 
 def _without_whole(named: Sequence[float]) -> list[float]:

@@ -162,6 +162,7 @@ CPU, GPU = plant_host(num_cores=4), plant_host(gpus=(plant_gpu(),))
     ("host", "words", "refused"),
     [
         (CPU, {"num_devices": 8}, r"8 processes were asked for, .* there is room for 4: .*--devices 4"),
+        (CPU, {"num_devices": 2, "device": "cuda"}, r"there is no GPU here .*\). Use --device cpu$"),
         (GPU, {"num_devices": 2}, r"2 GPUs were asked for, and 1 can be seen here"),
         (CPU, {"num_devices": 2, "effective_batch": 33}, "33 samples cannot be shared out evenly.* such as 32"),
         (CPU, {"num_devices": 2, "effective_batch": 32, "batch_size": 16}, "give one"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from legroom.environments import Environment, allocator_environment, check_allocator
 from legroom.errors import UsageError
-from legroom.host.target import choose_target
+from legroom.host.target import check_cuda, choose_target
 from legroom.job import FASTER, Settings
 from legroom.job_address import AnyJob, JobAddress, address_of, out_folder
 from legroom.plan_file import Plan
@@ -95,6 +95,7 @@ def train(
     _check_words(settings, more)
     update.check(settings)
     address = address_of(job, options)
+    check_cuda(run.host, device)
     more["device"] = choose_target(run.host, device).device
     planned = plan_for(Path(plan), address, run.host.name, force=force, tell=run.tell) if plan else None
     of_plan = settings_of(planned) if planned else {}

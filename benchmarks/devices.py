@@ -2,12 +2,12 @@
 
     python benchmarks/devices.py [--jobs conv:128,wide:32] [--slow 1gbit] [--delay 2ms] [--most N] [--out rows.jsonl]
 
-One device is timed alone, and two are asked for what a link costs (all-reduces) and what copies without sync take of
-each other's cores. From that every step of 2 processes, and of 4, 8, 16 where there are as many cores, is forecast;
-then it is timed. `--slow RATE` does the same in a network namespace whose loopback a token bucket holds to that rate;
-it is made and removed here, and needs root. `--delay TIME` holds every message of gradients back by so much, by a hook
-of DistributedDataParallel, in steps and in the all-reduces that the link is fitted to. `--jobs held-out` are jobs that
-nothing was tuned on.
+One device is timed alone, also with DistributedDataParallel around it, and two are asked for what a link costs (all-
+reduces) and what copies without sync take of each other's cores. From that every step of 2 processes is forecast; then
+it is timed. Of 4, 8, 16, where there are as many cores, forecasts know the steps of 2 too. `--slow RATE` does the same
+in a network namespace whose loopback a token bucket holds to that rate; it is made and removed here, and needs root.
+`--delay TIME` holds every message of gradients back by so much, by a hook of DistributedDataParallel, in steps and in
+the all-reduces that the link is fitted to. `--jobs held-out` are jobs that nothing was tuned on.
 """
 
 import argparse
@@ -112,7 +112,10 @@ def exposed_error(forecast: float, point: dict[str, Any]) -> float | None:
 
 
 def from_two(folder: Path) -> list[dict[str, Any]]:
-    """Forecasts that know of more than two processes only what copies without sync take: links are those of two."""
+    """Forecasts that know of more than two processes only what copies without sync take: the rest is that of two.
+
+    The link is theirs, and what their steps exposed beyond their own forecast, which knows no step with sync.
+    """
     records = read_records(folder, "devices")
     from pydantic import TypeAdapter
 

@@ -117,6 +117,55 @@ def test_what_sync_costs_one_process_alone_is_in_every_forecast_of_several(tmp_p
     assert advise_again(tmp_path, "devices") == answer
 
 
+def slower_than_its_law(ring, seconds, times=1.0):
+    """A machine of that ring whose steps of several expose so much more than any law says, and take so many times."""
+    machine = FakeMachine(ring, num_samples=60_000)
+    whole = machine.answer
+
+    def answer_of(request):
+        found = whole(request)
+        if not isinstance(request, TimeRanks):
+            return found
+        steps = [
+            replace(
+                each,
+                exposed_seconds=each.exposed_seconds + seconds,
+                sync_seconds=times * (each.sync_seconds + seconds),
+                sync_range=(times * (each.sync_seconds + seconds),) * 2,
+            )
+            for each in found.steps
+        ]
+        return replace(found, steps=steps)
+
+    machine.answer = answer_of
+    return machine
+
+
+@pytest.mark.parametrize("scaling", ["weak", "strong"])
+def test_what_a_forecast_missed_of_the_fewest_devices_is_in_that_of_more(tmp_path, scaling):
+    ring, missed = RINGS["compute"], 0.05
+    plain = ask(tmp_path / "a", ring, measured=2)
+    answer = ask(tmp_path / "b", machine=slower_than_its_law(ring, missed), measured=2)
+    assert point(answer, 2, scaling)["forecast_seconds"] == point(plain, 2, scaling)["forecast_seconds"], "from one"
+    for num in (4, 8):
+        more = point(answer, num, scaling)["exposed_seconds"] - point(plain, num, scaling)["exposed_seconds"]
+        assert more == pytest.approx(missed, rel=0.02)
+    (note,) = [note for note in answer.notes if note.startswith("The forecast missed what was measured")]
+    assert f"2 devices ({scaling}) take" in note
+    assert not [note for note in plain.notes if "forecast missed" in note]
+    assert point(answer, 4, "strong")["step_seconds"] > point(plain, 2, "strong")["step_seconds"]
+
+
+@pytest.mark.parametrize("times", [0.5, 3.0])
+def test_the_range_of_more_devices_is_as_wide_as_the_fewest_were_off(tmp_path, times):
+    ring = RINGS["compute"]
+    machine = slower_than_its_law(ring, 0.0, times)
+    answer = ask(tmp_path, machine=machine, measured=2)
+    four, truth = point(answer, 4), times * (ring.compute(64) + ring.exposed(4, 64))
+    assert four["range"][0] <= 1.02 * truth
+    assert four["range"][1] >= 0.98 * truth
+
+
 def test_a_process_that_cannot_be_wrapped_leaves_a_forecast_of_the_link(tmp_path):
     machine = FakeMachine(RINGS["bytes"])
     whole = machine.answer

@@ -124,6 +124,11 @@ class Evidence:
         timed = self.together.get(num_devices)
         return next((each for each in timed.steps if each.batch_size == batch_size), None) if timed else None
 
+    def nearest_steps(self, num_devices: int, batch_size: float) -> RankSteps:
+        """Of the steps that so many made together, those at the nearest batch per device."""
+        steps = self.together[num_devices].steps
+        return min(steps, key=lambda each: abs(math.log(each.batch_size / batch_size)))
+
     def contention(self, num_devices: int, batch_size: float) -> float:
         """Times the seconds of one device that a copy among so many takes; of the most that were run where more are.
 
@@ -132,8 +137,7 @@ class Evidence:
         known = [num for num in self.together if num <= num_devices]
         if not known:
             return 1.0
-        steps = self.together[max(known)].steps
-        nearest = min(steps, key=lambda each: abs(math.log(each.batch_size / batch_size)))
+        nearest = self.nearest_steps(max(known), batch_size)
         return max(1.0, nearest.copies_seconds / self.at(nearest.batch_size).seconds)
 
     def link(self, question: DevicesQuestion) -> Link | None:

@@ -16,7 +16,7 @@ from legroom.laws.communication import (
     weak_speedup,
 )
 from legroom.questions.devices.evidence import Evidence, Pass
-from legroom.questions.devices.records import DevicesQuestion, Scaling
+from legroom.questions.devices.records import DevicesQuestion, RankSteps, Scaling
 
 Algorithm = Literal["ring", "tree"]
 ALL_REDUCES: Mapping[Algorithm, Callable[[float, float, float, float], float]] = {
@@ -72,7 +72,8 @@ class Forecaster:
         one = self.evidence.at(batch_size).slowed(times)
         if num_devices == 1:
             return Step(compute=one.seconds, exposed=0.0, total=0.0, algorithm="ring", exposed_by={})
-        found = {name: self._exposed(one, num_devices, name, times) for name in ALL_REDUCES}
+        missed = self.missed(num_devices, batch_size)
+        found = {name: self._exposed(one, num_devices, name, times, missed) for name in ALL_REDUCES}
         # gloo knows rings alone; NCCL takes what it holds for the faster.
         best: Algorithm = "ring" if self.question.device == "cpu" else min(found, key=lambda name: found[name][0])
         exposed, total, beside = found[best]
@@ -81,7 +82,9 @@ class Forecaster:
             compute=one.seconds, exposed=exposed, total=total, beside=beside, algorithm=best, exposed_by=exposed_by
         )
 
-    def _exposed(self, one: Pass, num_devices: int, name: Algorithm, times: float) -> tuple[float, float, float]:
+    def _exposed(
+        self, one: Pass, num_devices: int, name: Algorithm, times: float, missed: float
+    ) -> tuple[float, float, float]:
         """Seconds that the step does not hide, those of all communication, and of it all but the buckets' way.
 
         Gradients are copied into their buckets, and back after the last all-reduce, by what computes them: that hides
@@ -100,8 +103,8 @@ class Forecaster:
         stolen = self.evidence.stolen(self.question, num_devices)
         end = backward_end(one.backward + copying, ready, transfers, stolen) + copying
         first = self.buffers(num_devices)
-        beside = 2 * copying + first
-        return end - one.backward + first, sum(transfers) + beside, beside
+        beside = 2 * copying + first + missed
+        return end - one.backward + first + missed, sum(transfers) + beside, beside
 
     def _off(self, num_bytes: float) -> float:
         """What the link's law misses at that size; a link that was named has no other evidence than its name."""
@@ -115,8 +118,37 @@ class Forecaster:
         more = (facts.num_buffer_messages - 1) * broadcast_seconds(0.0, num_devices, link.latency, link.bandwidth)
         return more + broadcast_seconds(facts.buffer_bytes, num_devices, link.latency, link.bandwidth)
 
+    def missed(self, num_devices: int, batch_size: float) -> float:
+        """Seconds that the fewest devices run together exposed beyond their forecast: as many as more devices will.
+
+        The forecast of those themselves stays what one device and the link say. A link that was named is another.
+        """
+        if not self._is_beyond(num_devices):
+            return 0.0
+        plain, steps, num = self._of_fewest(batch_size)
+        return max(0.0, steps.exposed_in_step - plain.step(num, steps.batch_size).exposed)
+
+    def _is_beyond(self, num_devices: int) -> bool:
+        together = self.evidence.together
+        return self.question.link_name is None and bool(together) and num_devices > min(together)
+
+    def _of_fewest(self, batch_size: float) -> tuple["Forecaster", RankSteps, int]:
+        """Who forecasts the fewest devices as they were run, what they took at about that batch, and how many."""
+        num, question = min(self.evidence.together), self.question
+        plain = replace(self, link=self.measured, cap_mb=question.bucket_cap_mb, broadcasts=question.broadcast_buffers)
+        return plain, self.evidence.nearest_steps(num, batch_size), num
+
     def span(self, num_devices: int, batch_size: float) -> tuple[float, float]:
-        """Between which the step lies, by what link and one device may be off."""
+        """Between which the step lies: by what link and one device may be off, and the fewest run together were."""
+        low, high = self._span(num_devices, batch_size)
+        if not self._is_beyond(num_devices):
+            return low, high
+        plain, steps, num = self._of_fewest(batch_size)
+        missed = self.missed(num_devices, batch_size)
+        least, most = (end + missed for end in plain._span(num, steps.batch_size))
+        return low * min(1.0, steps.sync_seconds / least), high * max(1.0, steps.sync_seconds / most)
+
+    def _span(self, num_devices: int, batch_size: float) -> tuple[float, float]:
         spread, off = max(LEAST_SPREAD, self.link.spread), max(LEAST_OFF, self.evidence.facts.spread)
         ends = []
         for times in (1 / spread, spread):

@@ -1,7 +1,7 @@
 """Sentences beside the numbers: what limits them, what they rest on, what is missing."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,7 @@ def notes_of(
     if question.largest_batch is not None:
         notes.append("Larger batches of a device are made in several passes, whose gradients are joined")
     notes += [*_contention(evidence, question), *_straggler(evidence), *_uneven(points)]
+    notes += _misses(points)
     notes += _batch_notes(points, question)
     notes += norm_note(bool(facts.norm_features), question.batch_size, batch)
     notes += [*_update(evidence, chosen, batch), *_threads(question, chosen["num_devices"])]
@@ -110,6 +111,41 @@ def _straggler(evidence: Evidence) -> list[str]:
         f"Device {slowest + 1} of {len(seconds)} takes {times:.2f} times as long as the others by itself, and all wait "
         "for it; --speeds forecasts batches in proportion to speed"
     ]
+
+
+def _misses(points: Sequence[dict[str, Any]]) -> list[str]:
+    """A sentence where steps that were measured are not what was forecast of them, and what is made of it."""
+    found = [
+        point
+        for point in points
+        if not point["predicted"] and point["num_devices"] > 1 and not _is_inside(point["step_seconds"], point)
+    ]
+    if not found:
+        return []
+    told = "; ".join(
+        f"{point['num_devices']:,} devices ({point['scaling']}) take {quantity(point['step_seconds'], 'seconds')}, "
+        f"forecast {quantity(point['forecast_seconds'], 'seconds')}, {span_words(point['forecast_range'])}"
+        for point in found
+    )
+    return [
+        f"The forecast missed what was measured: {told}. What the fewest devices exposed beyond their forecast is "
+        "added to that of more, and its range is as wide as the miss"
+    ]
+
+
+def _is_inside(seconds: float, point: Mapping[str, Any]) -> bool:
+    low, high = point["forecast_range"]
+    return bool(low <= seconds <= high)
+
+
+def span_words(span: Sequence[float]) -> str:
+    """Both ends with one unit.
+
+    >>> span_words([0.00131, 0.0027]), span_words([0.05, 1.25])
+    ('1.31 to 2.7 ms', '0.05 to 1.25 s')
+    """
+    low, high = span
+    return f"{low * 1e3:.3g} to {high * 1e3:.3g} ms" if high < 0.1 else f"{low:.3g} to {high:.3g} s"
 
 
 def _uneven(points: Sequence[dict[str, Any]]) -> list[str]:

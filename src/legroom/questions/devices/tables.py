@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from legroom.questions.devices.answer import DevicesAnswer, TableAnswer
+from legroom.questions.devices.notes import span_words
 from legroom.reports.figures import Column, Table, Unit
 
 Columns = Mapping[str, tuple[str, Unit]]
@@ -14,6 +15,7 @@ POINT_COLUMNS: tuple[tuple[str, str, Unit], ...] = (
     ("scaling", "scaling", ""),
     ("batch each", "batch_size", ""),
     ("step", "step_seconds", "seconds"),
+    ("from, to", "range", ""),
     ("exposed", "exposed_seconds", "seconds"),
     ("speed-up", "speedup", ""),
     ("efficiency", "efficiency", "share"),
@@ -110,7 +112,7 @@ def points_table(answer: DevicesAnswer, points: Sequence[dict[str, Any]]) -> Tab
         title="Devices, measured and forecast",
         columns=[*(Column(label=label, unit=unit) for label, _, unit in columns), Column(label="how")],  # type: ignore[arg-type]
         rows=[
-            [*(_rounded(point.get(name)) for _, name, _ in columns), "forecast" if point["predicted"] else "measured"]
+            [*(_shown(point, name) for _, name, _ in columns), "forecast" if point["predicted"] else "measured"]
             for point in points
         ],
         chosen=[
@@ -119,6 +121,10 @@ def points_table(answer: DevicesAnswer, points: Sequence[dict[str, Any]]) -> Tab
             if (point["num_devices"], point["scaling"]) == (answer.num_devices, answer.scaling)
         ],
     )
+
+
+def _shown(point: Mapping[str, Any], name: str) -> Any:
+    return span_words(point["range"]).replace(" to ", "-") if name == "range" else _rounded(point.get(name))
 
 
 def _rounded(value: Any) -> Any:

@@ -18,6 +18,9 @@ from legroom.reports.views import View
 SHOWN = (1, 2, 4, 8, 16, 64, 256, 1024, 4096)
 """Numbers of devices that a terminal shows; the page and --json have all."""
 
+WIDE = ("batch each", "when", "epoch", "efficiency")
+"""Columns that the page alone shows."""
+
 
 def print_devices(console: Console, answer: DevicesAnswer | TableAnswer) -> None:
     """The recommendation, the points, the wire, and what they rest on."""
@@ -37,8 +40,8 @@ def print_devices(console: Console, answer: DevicesAnswer | TableAnswer) -> None
 
 
 def _narrow(table: Table) -> Table:
-    """The table without what a terminal has no room for."""
-    kept = [place for place, column in enumerate(table.columns) if column.label not in ("batch each", "when", "epoch")]
+    """The table without what a terminal has no room for; efficiency is the speed-up over devices."""
+    kept = [place for place, column in enumerate(table.columns) if column.label not in WIDE]
     return replace(
         table,
         columns=[table.columns[place] for place in kept],

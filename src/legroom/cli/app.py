@@ -2,16 +2,40 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from legroom.cli import common, options
 from legroom.cli.commands import command_of
 from legroom.questions import QUESTIONS
 
+WRONG_WORDS: type[Any] = typer.BadParameter.__mro__[1]
+"""What typer raises for words that it cannot read; which package has that class depends on its version."""
+
+
+class Commands(TyperGroup):
+    """Keeps the promise of --json where the words of a command cannot be read, too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Note whether it was asked for."""
+        ctx.meta["json"] = "--json" in args
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; typer says on stderr what is wrong with its words."""
+        try:
+            return super().invoke(ctx)
+        except WRONG_WORDS as error:
+            if ctx.meta["json"]:
+                common.print_json({"error": error.format_message(), "error_type": "UsageError"})
+            raise
+
+
 app = typer.Typer(
     name="legroom",
+    cls=Commands,
     help="Finds the room a PyTorch training run has: measured, explained, proved.",
     no_args_is_help=True,
     add_completion=False,

@@ -86,8 +86,8 @@ def _running(given: Given) -> Iterator[Any]:
     more = {name: given[name] for name in ("out", "resume", "seed", "timeout") if name in given}
     with common.interruptible(), common.progress_bar(quiet=given["quiet"]) as progress:
         if not given["quiet"]:
-            more["found"] = common.say
-        yield Run(progress=progress, tell=common.say, **more)
+            more |= {"found": common.say, "tell": common.say}
+        yield Run(progress=progress, **more)
 
 
 def _end(answer: Any, words: Words, given: Given) -> None:

@@ -42,7 +42,7 @@ Timeout = Annotated[
         metavar="SECONDS", min=0.1, rich_help_panel=SHARED, help="A job that does nothing for so long counts as hung."
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", rich_help_panel=SHARED, help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", rich_help_panel=SHARED, help="Say nothing on stderr but errors.")]
 Debug = Annotated[
     bool,
     typer.Option("--debug", rich_help_panel=SHARED, help="Show the traceback or the job's own output with an error."),

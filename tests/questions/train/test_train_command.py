@@ -356,6 +356,26 @@ def test_wrong_words_exit_2(tmp_path, words, message):
     assert "Traceback" not in ran.output
 
 
+@pytest.mark.parametrize("words", [["train", "--steps", "x"], ["train", "--step", "3"], ["trian"], ["report"]])
+def test_words_that_cannot_be_read_are_one_object_too_where_that_was_asked_for(words):
+    ran = CliRunner().invoke(app, [*words, "--json"])
+    told = json.loads(ran.stdout)
+    assert (ran.exit_code, told["error_type"]) == (2, "UsageError")
+    assert told["error"].split(".")[0] in " ".join(ran.stderr.replace("│", "").split())
+    assert CliRunner().invoke(app, words).stdout == ""
+
+
+@pytest.mark.parametrize(("more", "said"), [([], "no checkpoint"), (["--quiet"], "")])
+def test_quiet_says_nothing_but_errors(tmp_path, monkeypatch, more, said):
+    monkeypatch.setattr("legroom.session.LocalEngine", lambda **words: FakeMachine())
+    words = ["train", "digits", "--device", "cpu", "--steps", "3", "--resume", "--out", str(tmp_path), *more]
+    ran = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert ran.exit_code == 0
+    assert said in ran.stderr if said else ran.stderr == ""
+    wrong = CliRunner().invoke(app, ["train", "digits", "--watch", "speed", "--out", str(tmp_path), *more])
+    assert "--watch is 'speed'" in wrong.stderr
+
+
 @pytest.mark.parametrize(("chance", "left"), [(0.3, True), (0.495, False), (0.6, False), (None, None)])
 def test_a_score_that_never_left_chance_is_told(chance, left, tmp_path):
     machine = FakeMachine(runs=FakeRuns(chance=chance))

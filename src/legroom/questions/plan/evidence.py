@@ -1,5 +1,6 @@
 """What the logbook holds of training: runs by the job's own settings, and the pace of a search for a rate."""
 
+import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -113,18 +114,25 @@ def _value(found: Evaluated, name: str) -> float | None:
 def paces(entries: Sequence[Entry], device: str, precision: str, num_workers: int) -> Mapping[int, float]:
     """Seconds of an update while trunks of one pass grew beside so many loader processes, by batch size: building,
     evaluation and branches are off."""
-    seconds: dict[int, float] = {}
-    steps: dict[int, int] = {}
+    grown: dict[int, list[Grown]] = {}
     for entry in entries:
         request, result = entry.request, entry.result
-        if isinstance(request, GrowTrunk) and isinstance(result, Grown):
+        if isinstance(request, GrowTrunk) and isinstance(result, Grown) and result.grown_steps:
             names = ("precision", "num_workers", "accumulation_steps")
             words = (request.device, *(request.settings[name] for name in names))
             if words == (device, precision, num_workers, 1):
-                size = int(request.settings["batch_size"])
-                seconds[size] = seconds.get(size, 0.0) + result.grown_seconds
-                steps[size] = steps.get(size, 0) + result.grown_steps
-    return {size: seconds[size] / num for size, num in steps.items() if num >= FEWEST_PACED and seconds[size] > 0}
+                grown.setdefault(int(request.settings["batch_size"]), []).append(result)
+    found = {size: _middle_pace(each) for size, each in grown.items()}
+    return {size: seconds for size, seconds in found.items() if seconds > 0}
+
+
+def _middle_pace(grown: Sequence[Grown]) -> float:
+    """That of the update in the middle, so that what disturbed one trunk is none of it; 0 where all made too few."""
+    by_pace = sorted((each.grown_seconds / each.grown_steps, each.grown_steps) for each in grown)
+    until = list(itertools.accumulate(num for _, num in by_pace))
+    if until[-1] < FEWEST_PACED:
+        return 0.0
+    return next(pace for (pace, _), num in zip(by_pace, until, strict=True) if 2 * num >= until[-1])
 
 
 def middle_run(runs: Sequence[OwnRun]) -> OwnRun | None:

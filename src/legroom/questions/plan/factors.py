@@ -123,7 +123,10 @@ def calibrated(pace: Pace, run: OwnRun) -> Pace:
 
 
 def heard(question: PlanQuestion, pace: Pace, batch_size: int, num_workers: int) -> list[float]:
-    """Seconds of an update of one pass at that batch, by each that tells them."""
+    """Seconds of an update of one pass at that batch, by each that tells them.
+
+    A larger batch takes no less: what took longer than one by the pace was disturbed.
+    """
     found = [pace.step(batch_size, num_workers)]
     for answer in question.loading:
         if (answer.batch_size, answer.num_workers) == (batch_size, num_workers) and answer.samples_per_second:
@@ -133,7 +136,8 @@ def heard(question: PlanQuestion, pace: Pace, batch_size: int, num_workers: int)
         trial_workers = int(question.baseline["num_workers"])
     if batch_size in question.paces and num_workers == trial_workers:
         found.append(question.paces[batch_size])
-    return found
+    most = min((pace.step(size, num_workers) for size in pace.sizes if size > batch_size), default=math.inf)
+    return [min(seconds, most) for seconds in found]
 
 
 def joined(question: PlanQuestion, pace: Pace, batch_size: int, num_workers: int) -> tuple[Pace, float]:

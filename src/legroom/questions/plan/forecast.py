@@ -91,7 +91,7 @@ def forecast_of(
     way = _tried_out(question, way, runs) if runs else way
     baseline = baseline_of(question, runs)
     is_asked, can_rely = question.batch_size is not None or 1 not in question.numbers, not runs or are_there(runs)
-    cost, own = question_cost(question), baseline.candidate
+    cost, own, spread = question_cost(question), baseline.candidate, joined_spread(way.steps_spread, way.seconds_spread)
     return Forecast(
         chosen=way.chosen,
         learned=Learned.of(question),
@@ -104,7 +104,7 @@ def forecast_of(
         is_tried=bool(runs),
         can_rely=can_rely,
         is_better=is_asked or (can_rely and _is_sooner(question, way, own, _doubt(way, baseline, runs))),
-        is_worth_trying=is_asked or own is None or cost(way.chosen) / way.steps_spread < cost(own),
+        is_worth_trying=is_asked or own is None or cost(way.chosen) / spread < cost(own),
     )
 
 

@@ -91,6 +91,16 @@ def test_a_whole_run_tells_how_busy_the_device_was(built):
     assert trial.stopped_because == "finished"
 
 
+def test_a_run_that_its_time_limit_ends_is_evaluated_where_it_stands(built):
+    trial = run_trial(RunTrial(device="cpu", settings=settings(num_epochs=10_000), max_seconds=0.2), built)
+    long = {"device": "cpu", "settings": settings(num_epochs=10_000), "evaluate_steps": 1_000_000}
+    cut = run_trial(RunTrial(**long, max_seconds=0.2), built)
+    assert trial.stopped_because == cut.stopped_because == "budget"
+    assert trial.evaluations[-1].step == trial.num_steps
+    assert [seen.step for seen in cut.evaluations] == [cut.num_steps]
+    assert cut.evaluations[0].loss > 0
+
+
 def grow_beside_another(built, monkeypatch, *, runs_out):
     """A trunk grown while another is held, its training out of memory as often as that."""
     words = {"device": "cpu", "to_step": 12}

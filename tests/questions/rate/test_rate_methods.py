@@ -188,6 +188,15 @@ def test_the_epochs_of_greedy_end_with_their_part_of_the_budget_and_that_is_told
     assert any("Epochs at batches of 4, 8, 16, 32 ended with their part of the budget" in note for note in answer.notes)
 
 
+def test_runs_of_greedy_that_end_before_an_epoch_are_evaluated_and_no_rate_is_begun_beyond_the_budget(tmp_path):
+    answer, machine = ask(tmp_path, method="greedy", size=4, own=0.1, batch_size=4, budget=5.0)
+    notes = " ".join(answer.notes)
+    assert answer.best_value < 2.3
+    assert machine.clock() < 7.0
+    assert "ended with their part of the budget, not by themselves: an epoch takes 12.5 s" in notes
+    assert "The budget was over before rates 0.01, 0.1 were tried. Raise --budget" in notes
+
+
 def test_a_budget_that_ends_within_a_comparison_cuts_all_ways_alike(tmp_path):
     words = {"method": "transfer", "batch_size": 16, "compare_rules": True, "own": LEARNER.best_rate_at(64)}
     answer, _ = ask(tmp_path, **words, budget=12.0)

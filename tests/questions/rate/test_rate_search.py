@@ -472,3 +472,32 @@ def test_where_no_rate_blows_up_whole_ramps_of_two_seeds_tell_where_the_loss_fal
     answer, machine = ask(replace(LEARNER, diverges_above=math.inf, noise=0.0), 64, 0.02, tmp_path)
     assert [ramp.least_rate for ramp in ramps_of(machine)] == [pytest.approx(0.0002), 1e-6, 1e-6]
     assert abs(math.log(answer.learning_rate / LEARNER.best_rate_at(64))) < math.log(2)
+
+
+class HarmedLearner(FakeLearner):
+    """One whom high rates make worse than before any update, in longer runs than a ramp."""
+
+    harm, num_harmed = 0.0105, 0
+
+    def step(self, *, rate, batch_size):
+        super().step(rate=rate, batch_size=batch_size)
+        self.num_harmed += rate > self.harm
+
+    def evaluate(self):
+        return super().evaluate() + 0.05 * max(0, self.num_harmed - 80)
+
+
+HARMED = HarmedLearner(s_min=120, b_crit=100, best_rate=0.01)
+SHORT = {"target": "same", "warmup_steps": 150, "own_epochs": 5}
+
+
+def test_all_that_is_left_of_a_budget_goes_to_a_lower_rate_where_the_one_ahead_is_worse_than_no_update(tmp_path):
+    answer, machine = ask(HARMED, 64, 0.01, tmp_path, budget=12.0, **SHORT)
+    first = next(request for request in machine.asked if isinstance(request, GrowTrunk) and request.to_step)
+    assert first.settings["learning_rate"] > HARMED.harm > answer.learning_rate
+    assert answer.reached
+
+
+def test_rates_too_high_for_a_job_that_learns_by_its_own_are_called_that(tmp_path):
+    with pytest.raises(NothingMeasured, match=r"rates are too high: the job learns by its own settings, at rate 0\.01"):
+        ask(HARMED, 64, 0.01, tmp_path, budget=9.0, **SHORT)

@@ -169,7 +169,7 @@ def _refuse_nothing(evidence: Evidence, question: RateQuestion, description: Job
             f"The {question.target_name} was no number in all {len(points)} evaluations. "
             "Mend it, or judge by the loss, as in --target loss=0.1"
         )
-    refuse_chance(evidence, description)
+    refuse_chance(evidence, question, description)
 
 
 def _notes(question: RateQuestion, best: Trunk, steps: Sequence[float], evidence: Evidence) -> list[str]:

@@ -14,10 +14,11 @@ MOVED = 0.02
 MUCH = 0.2
 """Share by which it must fall to have been learned from though an accuracy is within luck: that may count tokens, of
 which a sample has many, and as many tokens are less lucky than as many samples."""
-MEND = "Are labels shuffled, or weights frozen? If not, raise --budget"
+ASKED = "Are labels shuffled, or weights frozen?"
+MEND = f"{ASKED} If not, raise --budget"
 
 
-def refuse_chance(evidence: Evidence, description: JobDescription) -> None:
+def refuse_chance(evidence: Evidence, question: RateQuestion, description: JobDescription) -> None:
     """Refuse trunks none of which left chance: by score and loss where the job says what chance has, else by the loss.
 
     A fresh model is often worse than chance: to learn how frequent each class is takes a loss down by some per cent.
@@ -30,11 +31,21 @@ def refuse_chance(evidence: Evidence, description: JobDescription) -> None:
         best = max(scores) if description.goal == "max" else min(scores)
         if not is_learned(best, first, losses, description, num_looks=len(scores)):
             told = f"The score did not leave chance: a model that learned nothing has {description.chance:.4g}, and"
-            raise NothingMeasured(f"{told} {best:.4g} is the best {_tried(evidence)}. {MEND}")
+            raise NothingMeasured(f"{told} {best:.4g} is the best {_tried(evidence)}. {_mend(evidence, question)}")
         return
     if first is not None and losses and not has_fallen(first, losses, MOVED):
         told = f"The loss did not leave chance: {first:.4g} on validation data before the first update,"
-        raise NothingMeasured(f"{told} {min(losses):.4g} at best {_tried(evidence)}. {MEND}")
+        raise NothingMeasured(f"{told} {min(losses):.4g} at best {_tried(evidence)}. {_mend(evidence, question)}")
+
+
+def _mend(evidence: Evidence, question: RateQuestion) -> str:
+    """What to do: a job that learns by its own settings, as its target shows, has neither labels nor weights amiss."""
+    if question.target_from == "given" or evidence.start is None or evidence.start.loss is None:
+        return MEND
+    own, first = float(question.settings["learning_rate"]), evidence.start.loss
+    is_worse = all(point.loss > first for trunk in evidence.trunks for point in trunk.points)
+    why = "These rates are too high" if is_worse else "These runs were too short"
+    return f"{why}: the job learns by its own settings, at rate {own:.3g}. Raise --budget"
 
 
 def refuse_own_chance(

@@ -34,7 +34,7 @@ from legroom.training.metrics import read_utilisation
 from legroom.training.noise import NoiseMeter
 from legroom.training.optimizers.lamb import Lamb
 from legroom.training.optimizers.lars import Lars
-from legroom.training.records import Train
+from legroom.training.records import Evaluated, Train, Trained
 from legroom.training.rng import restore_rng, rng_state
 
 BLOWN_UP = 10.0
@@ -135,8 +135,9 @@ def run_trial(request: RunTrial, built: BuiltJob) -> Trial:
         watch=request.watch,
     )
     data, job = _data(request, built), with_solver(built.job, request)
+    loop = Run(job, train, data, built.valid.dataset, beat=built.beat)
     with Busyness(request.device) as busy:
-        run = Run(job, train, data, built.valid.dataset, beat=built.beat).go()
+        run = loop.go()
     return Trial(
         stopped_because=run.stopped_because,
         num_steps=run.num_steps,
@@ -144,9 +145,26 @@ def run_trial(request: RunTrial, built: BuiltJob) -> Trial:
         seconds=run.seconds,
         samples_per_second=run.samples_per_second,
         data_wait_share=run.data_wait_share,
-        evaluations=run.evaluations,
+        evaluations=[*run.evaluations, *_last_look(loop, run, built)],
         utilisation=busy.share,
     )
+
+
+def _last_look(loop: Run, run: Trained, built: BuiltJob) -> list[Evaluated]:
+    """What a run stands at that its time limit ended between two evaluations: it may have had none."""
+    seen = [found.step for found in run.evaluations]
+    if run.stopped_because != "budget" or loop.valid is None or not run.num_steps or run.num_steps in seen:
+        return []
+    found = loop.valid.evaluate(loop.model, lambda: built.beat("evaluating", None))
+    seen_last = Evaluated(
+        step=run.num_steps,
+        epoch=run.num_epochs,
+        seconds=run.seconds,
+        loss=found.loss,
+        score=found.score,
+        train_loss=None,
+    )
+    return [seen_last]
 
 
 class Busyness:

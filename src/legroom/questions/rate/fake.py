@@ -258,7 +258,8 @@ class FakeLearning:
         for step in range(1, epoch * int(settings["num_epochs"]) + 1):
             learner.step(rate=float(settings["learning_rate"]), batch_size=size)
             seconds = STEP_SECONDS * step
-            if step % every == 0:
+            is_last = request.max_seconds is not None and seconds >= request.max_seconds
+            if step % every == 0 or is_last:
                 loss = learner.evaluate()
                 score = self.score(loss)
                 seen = Evaluated(
@@ -270,7 +271,7 @@ class FakeLearning:
                 reason = "diverged"
             elif request.patience is not None and waited >= request.patience:
                 reason = "patience"
-            elif request.max_seconds is not None and seconds >= request.max_seconds:
+            elif is_last:
                 reason = "budget"
             if reason != "finished":
                 break

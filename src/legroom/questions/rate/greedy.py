@@ -50,11 +50,15 @@ class Tried:
 def find(session: Session, question: RateQuestion, started: float) -> None:
     """Choose a size where none was named, then rates."""
     for place, size in enumerate(question.batch_sizes):
+        if place and session.clock() - started > EPOCHS_SHARE * question.budget_seconds:
+            break
         session.progress(f"an epoch of batches of {size:,}", 0.02 + 0.2 * place / len(question.batch_sizes))
         session.ask(epoch_request(question, size))
     if question.batch_sizes:
         question = at_size(question, choose_size(epochs(session.records, question))[0])
     for place, rate in enumerate(DECADES):
+        if place and session.clock() - started > question.budget_seconds:
+            break
         session.progress(f"rate {rate:g}", 0.2 + 0.1 * place)
         session.ask(rate_request(question, rate))
     best = min(tried(session.records, question), key=lambda each: each.value)
@@ -151,8 +155,7 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
     question = question if sizes is None else at_size(question, sizes[0])
     runs = tried(records, question)
     if not any(math.isfinite(run.value) for run in runs):
-        rates = f"from {min(run.rate for run in runs):g} to {max(run.rate for run in runs):g}"
-        raise NothingMeasured(f"No run gave a {question.target_name} that is a number, at rates {rates}")
+        raise NothingMeasured(_why_nothing(runs, question))
     best = min(runs, key=lambda run: run.value)
     trunks, own = [as_trunk(run, question) for run in runs], as_trunk(best, question)
     known = [trunk for trunk in trunks if trunk.points]
@@ -165,7 +168,7 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
         records,
         question,
         recommend(best.rate, plausible_rates(known, own), because, "trial"),
-        notes=_notes(sizes, runs, seen),
+        notes=_notes(sizes, runs, seen, question),
         not_measured=["the critical batch size, and other seeds: this method looks at neither"],
         warmup_steps=int(question.settings["warmup_steps"]),
         cooldown_steps=0,
@@ -203,17 +206,42 @@ def _rates(runs: Sequence[Tried], question: RateQuestion) -> list[dict[str, Any]
     ]
 
 
-def _notes(sizes: tuple[int, int] | None, runs: Sequence[Tried], seen: Mapping[int, Trial]) -> list[str]:
+def _why_nothing(runs: Sequence[Tried], question: RateQuestion) -> str:
+    """Values that are no numbers, or a budget that ended before there was one."""
+    if not any(run.trial.evaluations for run in runs) and any(_is_cut(run.trial) for run in runs):
+        return f"No run was evaluated before its part of the budget was over: {_epoch(runs, question)}. Raise --budget"
+    rates = f"from {min(run.rate for run in runs):g} to {max(run.rate for run in runs):g}"
+    return f"No run gave a {question.target_name} that is a number, at rates {rates}"
+
+
+def _is_cut(trial: Trial) -> bool:
+    return trial.stopped_because == "budget"
+
+
+def _epoch(runs: Sequence[Tried], question: RateQuestion) -> str:
+    """What an epoch takes at the pace of the runs."""
+    pace = max((run.trial.num_steps / run.trial.seconds for run in runs if run.trial.seconds), default=0.0)
+    epoch = question.own_steps / int(question.settings["num_epochs"])
+    return f"an epoch takes {epoch / pace:,.1f} s" if pace else "not even an update was made"
+
+
+def _notes(
+    sizes: tuple[int, int] | None, runs: Sequence[Tried], seen: Mapping[int, Trial], question: RateQuestion
+) -> list[str]:
     notes = []
     if sizes is not None:
         notes.append(
             f"{sizes[0]:,} is the first batch size above 90 % of the best utilisation; "
             f"by throughput it would be {sizes[1]:,}"
         )
-    short = [f"{size:,}" for size, trial in seen.items() if trial.stopped_because == "budget"]
+    short = [f"{size:,}" for size, trial in seen.items() if _is_cut(trial)]
     if short:
         notes.append(f"Epochs at batches of {', '.join(short)} ended with their part of the budget")
-    cut = [f"{run.rate:g}" for run in runs if run.trial.stopped_because == "budget"]
+    cut = [f"{run.rate:g}" for run in runs if _is_cut(run.trial)]
     if cut:
-        notes.append(f"Runs at rates {', '.join(cut)} ended with their part of the budget, not by themselves")
+        ended = "ended with their part of the budget, not by themselves"
+        notes.append(f"Runs at rates {', '.join(cut)} {ended}: {_epoch(runs, question)}")
+    left_out = [f"{rate:g}" for rate in DECADES[len(runs) :]]
+    if left_out:
+        notes.append(f"The budget was over before rates {', '.join(left_out)} were tried. Raise --budget")
     return notes

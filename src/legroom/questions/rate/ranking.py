@@ -131,6 +131,11 @@ def bottom(trunks: Sequence[Trunk], best: Trunk) -> float | None:
     return math.exp(min(high, max(low, place)))
 
 
+def is_harmed(trunk: Trunk) -> bool:
+    """Whether all its runs came to a higher loss than the model has before any update: its rate is too high."""
+    return trunk.start is not None and trunk.least("loss") > trunk.start.loss
+
+
 def is_held(best: Trunk, seen: Sequence[Trunk], question: RateQuestion) -> bool:
     """Whether more than half of the seeds reach the target with the rate of that trunk."""
     seeds = {trunk.seed for trunk in seen if trunk.learning_rate == best.learning_rate and _is_there(trunk, question)}

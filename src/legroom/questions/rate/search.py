@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from legroom.questions.rate.evidence import Evidence, Trunk
 from legroom.questions.rate.growing import COOLDOWN, LEAST_STEPS, Growing, branch_batches, warmup_steps
 from legroom.questions.rate.ramps import FIRST, blows_up, diverging_rate, middle, read_ramp
-from legroom.questions.rate.ranking import bottom, is_given_up, is_held, leader, reached, survivors, winner
+from legroom.questions.rate.ranking import bottom, is_given_up, is_harmed, is_held, leader, reached, survivors, winner
 from legroom.questions.rate.records import RateQuestion
 from legroom.session import Session
 
@@ -57,8 +57,8 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
             rates = affordable(growing, rates, length)
         elif not growing.affords(growing.ahead(rates, length), SEARCH_SHARE):
             # All that is left goes to the one ahead: an answer without the target is worth less than one without seeds.
-            rates = [leader(growing.trunks, 0).learning_rate] if growing.trunks else []
-            if not rates or not growing.affords(growing.ahead(rates, length), LEADER_SHARE):
+            rates, length, share = _alone(growing, length)
+            if not rates or not growing.affords(growing.ahead(rates, length), share):
                 break
         for rate in rates:
             growing.grow(rate, length)
@@ -78,6 +78,18 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
     _try_on_all_data(growing, question)  # before other seeds, which may take all that is left
     _confirm_winner(growing, question)
     _try_on_all_data(growing, question)  # where they made another rate win
+
+
+def _alone(growing: Growing, length: int) -> tuple[list[float], int, float]:
+    """The rate that all that is left goes to, to which length, and up to which share of the budget: the one ahead.
+
+    A lower one, from its first look on, while that is worse than no update: with it there is no answer.
+    """
+    best = leader(growing.trunks, 0) if growing.trunks else None
+    if best is None or not is_harmed(best):
+        return [] if best is None else [best.learning_rate], length, LEADER_SHARE
+    tried = [trunk.learning_rate for trunk in growing.trunks]
+    return lower(tried)[:1], lengths(growing.question)[0], 1.0
 
 
 def _bracket(session: Session, question: RateQuestion) -> None:
@@ -148,7 +160,7 @@ def _confirm_winner(growing: Growing, question: RateQuestion) -> None:
     before: Trunk | None = None
     for turn in range(1 + MOST_TURNS):
         best = winner(growing.trunks, question, growing.evidence.trunks)
-        if best is None or (before is not None and best.learning_rate == before.learning_rate):
+        if best is None or is_harmed(best) or (before is not None and best.learning_rate == before.learning_rate):
             return
         _confirm(growing, question, best, has_branches=not turn)
         before = best

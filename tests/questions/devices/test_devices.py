@@ -537,11 +537,24 @@ def test_a_cut_is_said_to_pay_where_it_beats_data_parallelism_alone(tmp_path):
 def test_shares_that_were_not_timed_are_no_ground_for_a_cut_that_pays(tmp_path):
     # Compute that falls with the batch: a share of a 64th takes a 64th, which nobody timed.
     ring = FakeRing(fixed_seconds=1e-6, sample_seconds=0.001, gradient_bytes=(4_000,) * 8, bandwidth=1e11, latency=0.0)
-    answer = ask(tmp_path, ring, scaling="weak")
-    assert {row["num_devices"] for row in answer.splits if row["is_share_timed"]} == {2, 4}
-    assert any(note.startswith("No cut of the model over up to 4 devices") for note in answer.notes)
+    answer = ask(tmp_path, ring, batch_size=4096, scaling="strong")
+    assert {row["num_devices"] for row in answer.splits if row["is_share_timed"]} == {2, 4, 8, 16}
+    assert any(note.startswith("No cut of the model over up to 16 devices") for note in answer.notes)
     smaller = next(row for row in answer.splits if (row["name"], row["num_devices"]) == ("fsdp", 4))
-    assert smaller["data_parallel_seconds"] == pytest.approx(ring.compute(16), rel=0.02), "not that of 64"
+    assert smaller["data_parallel_seconds"] == pytest.approx(ring.compute(1024), rel=0.02), "not that of 4096"
+
+
+def test_a_cut_is_held_against_what_was_measured_and_against_one_device(tmp_path):
+    ring = FakeRing(fixed_seconds=0.05, bandwidth=1e11)
+    slow = ask(tmp_path / "a", machine=slower_than_its_law(ring, 0.5), batch_size=32, measured=2)
+    two = next(row for row in slow.splits if (row["name"], row["num_devices"]) == ("fsdp", 2))
+    assert two["data_parallel_seconds"] == pytest.approx(ring.compute(16) + ring.exposed(2, 16) + 0.5)
+    assert two["least_seconds"] <= two["one_seconds"] == pytest.approx(ring.compute(32))
+    assert two["step_seconds"] > 0.5, "what sync cost beyond the law is charged to cuts too"
+    assert any(note.startswith("No cut of the model") for note in slow.notes)
+    odd = ask(tmp_path / "b", ring, batch_size=48)
+    assert {row["num_devices"] for row in odd.splits} == {2, 4, 8, 16}, "64 devices cannot share 48 samples"
+    assert ask(tmp_path / "c", ring, scaling="weak").splits == []
 
 
 def test_the_answer_has_the_names_scripts_rely_on(tmp_path):

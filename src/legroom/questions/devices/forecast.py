@@ -90,14 +90,14 @@ class Forecaster:
         Gradients are copied into their buckets, and back after the last all-reduce, by what computes them: that hides
         behind nothing. Nor does what DistributedDataParallel does besides: both are what it costs in one process.
         """
-        link, pace = self.link, self.evidence.facts.copy_bytes_per_second
+        link = self.link
         buckets = one.buckets(self.cap_mb)
         transfers = [
-            self._off(bucket.num_bytes) * ALL_REDUCES[name](bucket.num_bytes, num_devices, link.latency, link.bandwidth)
+            self.off(bucket.num_bytes) * ALL_REDUCES[name](bucket.num_bytes, num_devices, link.latency, link.bandwidth)
             for bucket in buckets
         ]
         size = sum(bucket.num_bytes for bucket in buckets)
-        copying = times * max(size / pace if pace else 0.0, self.evidence.wrapping / 2)
+        copying = self.copying(size, times)
         copied = list(accumulate(copying * bucket.num_bytes / size for bucket in buckets))
         ready = [bucket.ready_seconds + before for bucket, before in zip(buckets, copied, strict=True)]
         stolen = self.evidence.stolen(self.question, num_devices)
@@ -106,7 +106,12 @@ class Forecaster:
         beside = 2 * copying + first + missed
         return end - one.backward + first + missed, sum(transfers) + beside, beside
 
-    def _off(self, num_bytes: float) -> float:
+    def copying(self, num_bytes: float, times: float) -> float:
+        """Seconds in which so much is copied into buckets, or back, by a device that takes so many times longer."""
+        pace = self.evidence.facts.copy_bytes_per_second
+        return times * max(num_bytes / pace if pace else 0.0, self.evidence.wrapping / 2)
+
+    def off(self, num_bytes: float) -> float:
         """What the link's law misses at that size; a link that was named has no other evidence than its name."""
         return 1.0 if self.question.link_name is not None else self.evidence.off(self.measured, num_bytes)
 
@@ -123,7 +128,11 @@ class Forecaster:
 
         The forecast of those themselves stays what one device and the link say. A link that was named is another.
         """
-        if not self._is_beyond(num_devices):
+        return self.missed_there(batch_size) if self._is_beyond(num_devices) else 0.0
+
+    def missed_there(self, batch_size: float) -> float:
+        """Seconds that the fewest devices run together exposed beyond their forecast, at about that batch."""
+        if self.question.link_name is not None or not self.evidence.together:
             return 0.0
         plain, steps, num = self._of_fewest(batch_size)
         return max(0.0, steps.exposed_in_step - plain.step(num, steps.batch_size).exposed)

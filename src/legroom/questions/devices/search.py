@@ -10,7 +10,7 @@ from legroom.requests import JobDescription
 from legroom.session import Session
 
 NUM_HALVES = {"strong": 5, "weak": 2}
-"""Halvings of the batch that are timed; in weak scaling alone for splits and unequal devices, which share it too."""
+"""Halvings of the batch that are timed; in weak scaling alone for unequal devices, which share it too."""
 GAINS = 1.05
 """Times the throughput that twice the batch must give before `--rule local-peak` takes it."""
 LARGEST_BATCH = 2**20

@@ -1,6 +1,7 @@
 """Beyond data parallelism: memory and step of one model cut over devices, by weights, within layers, or by layers.
 
-    FSDP       memory / N + activations                 step + 3 (N-1)/N bytes / bandwidth, less what the pass hides
+    FSDP       memory / N + activations                 step + 3 (N-1)/N bytes / bandwidth and 3 copies, less what the
+                                                        pass hides
     tensor     (memory + activations) / N               step / N + 2 all-reduces of activations for each pair of layers
     pipeline   (memory + activations) / N               step / N / (1 - bubble) + handing activations on
     bubble     (N - 1) / (m + N - 1) with m micro-batches
@@ -12,10 +13,10 @@ batch is the same in all, so the updates are those of one device: a split is wha
 save none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from legroom.laws.communication import Link, ring_seconds
+from legroom.laws.communication import Link, backward_end, ring_seconds
 from legroom.questions.devices.evidence import Pass
 
 NUM_MICRO = 4
@@ -37,6 +38,20 @@ class Split:
     """None where nobody knows the device's memory."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charges:
+    """What messages cost besides the link's two numbers, as it is charged to data parallelism too."""
+
+    off: Callable[[float], float] = lambda num_bytes: 1.0
+    """Times that a transfer of so many bytes takes longer than the link's two numbers say."""
+    stolen: float = 0.0
+    """Share of a device's pace that a transfer takes from the pass beside it."""
+    copying: float = 0.0
+    """Seconds in which the weights are copied into buckets, or back."""
+    missed: float = 0.0
+    """Seconds that steps with sync exposed beyond their forecast where they were run."""
+
+
 def bubble_share(num_stages: float, num_micro: float) -> float:
     """Share of a pipeline's time in which a stage waits.
 
@@ -46,24 +61,32 @@ def bubble_share(num_stages: float, num_micro: float) -> float:
     return (num_stages - 1) / (num_micro + num_stages - 1)
 
 
-def fsdp_seconds(one: Pass, num_bytes: float, num_devices: float, link: Link) -> tuple[float, float]:
+def fsdp_seconds(one: Pass, num_bytes: float, num_devices: float, link: Link, charges: Charges) -> tuple[float, float]:
     """Seconds of a sharded step at the batch of `one`, and bytes that each device sends.
 
     Weights are gathered ahead of the forward pass and again ahead of the backward pass, gradients scattered behind it:
     each pass hides what fits into it.
     """
     part = (num_devices - 1) / num_devices * num_bytes / link.bandwidth + (num_devices - 1) * link.latency
-    return max(one.forward, part) + max(one.backward, 2 * part) + one.update / num_devices, (
-        3 * (num_devices - 1) / num_devices * num_bytes
-    )
+    part *= charges.off(num_bytes)
+    forward = backward_end(one.forward + charges.copying, [0.0], [part], charges.stolen)
+    backward = backward_end(one.backward + 2 * charges.copying, [0.0], [2 * part], charges.stolen)
+    sent = 3 * (num_devices - 1) / num_devices * num_bytes
+    return forward + backward + one.update / num_devices, sent
 
 
-def tensor_seconds(one: Pass, layer_bytes: Sequence[int], num_devices: float, link: Link) -> tuple[float, float]:
+def tensor_seconds(
+    one: Pass, layer_bytes: Sequence[int], num_devices: float, link: Link, charges: Charges
+) -> tuple[float, float]:
     """Seconds of a step whose layers are cut in N, and bytes that each device sends: nothing hides them.
 
     Of two layers the second one's output is summed in the forward pass, the first one's input in the backward pass.
     """
-    each = [ring_seconds(size, num_devices, link.latency, link.bandwidth) for size in layer_bytes]
+    each = [
+        charges.off(size) * ring_seconds(size, num_devices, link.latency, link.bandwidth)
+        for size in layer_bytes
+        if size
+    ]
     sent = 2 * (num_devices - 1) / num_devices * sum(layer_bytes)
     return one.seconds / num_devices + sum(each), sent
 
@@ -90,6 +113,7 @@ def forecast_splits(
     state_bytes: float,
     activation_bytes: float,
     budget_bytes: float | None,
+    charges: Charges,
 ) -> list[Split]:
     """The three cuts of one global batch on so many devices; `whole` is its step on one, `shared` that of its share."""
     fixed = 2 * parameter_bytes + state_bytes  # weights, gradients, optimizer
@@ -97,17 +121,21 @@ def forecast_splits(
     rows = [
         (
             "fsdp",
-            *fsdp_seconds(shared, parameter_bytes, num_devices, link),
+            *fsdp_seconds(shared, parameter_bytes, num_devices, link, charges),
             fixed / num_devices + activation_bytes / num_devices,
         ),
-        ("tensor", *tensor_seconds(whole, layer_bytes, num_devices, link), (fixed + activation_bytes) / num_devices),
+        (
+            "tensor",
+            *tensor_seconds(whole, layer_bytes, num_devices, link, charges),
+            (fixed + activation_bytes) / num_devices,
+        ),
         ("pipeline", *pipeline_seconds(whole, middle, num_devices, link), (fixed + activation_bytes) / num_devices),
     ]
     return [
         Split(
             name=name,
             num_devices=num_devices,
-            step_seconds=seconds,
+            step_seconds=seconds + charges.missed,
             memory_bytes=memory,
             link_bytes=sent,
             fits=None if budget_bytes is None else memory <= budget_bytes,

@@ -12,7 +12,7 @@ from legroom.questions.size import ask as ask_size
 from legroom.questions.size import command
 from legroom.questions.size.fits import fit_steps
 from legroom.questions.size.planted import FRACTIONS, WIDTHS, evidence_of, plant
-from legroom.questions.size.records import TrainSize
+from legroom.questions.size.records import CountSizes, TrainSize
 from legroom.reports.views import to_json
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, FakeSizes, plant_host
@@ -149,9 +149,23 @@ def test_with_more_time_only_trials_that_had_not_settled_are_run_again(ask, tria
     assert not settled & again
 
 
-def test_fewer_than_three_usable_points_are_refused_with_what_to_do(ask, tmp_path):
-    with pytest.raises(NothingMeasured, match=r"the law needs 3\. .* OMP_NUM_THREADS=1 .* Raise --budget"):
+class SlowToCount(FakeSizes):
+    """Each time its sizes are counted takes as long as the shortest budget."""
+
+    def answer(self, request):
+        found, seconds = super().answer(request)
+        return found, 5.0 if isinstance(request, CountSizes) else seconds
+
+
+def test_fewer_than_three_usable_points_are_refused_with_what_to_do(ask, tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with pytest.raises(NothingMeasured, match=r"the law needs 3: .* OMP_NUM_THREADS=1 .* Raise --budget"):
         ask(replace(PLANTED, never_settles_above=20), tmp_path)
+    with pytest.raises(NothingMeasured, match="No trial ran: reading the job took the budget of 5 s"):
+        ask(SlowToCount(), tmp_path / "no time", budget=5.0)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with pytest.raises(NothingMeasured, match=r"held out to score it\. Raise --budget, or name smaller --depths or"):
+        ask(replace(PLANTED, never_settles_above=20, own=4), tmp_path / "one", vary="depth")
     with pytest.raises(NothingMeasured, match="Some trials diverged: give the job a lower rate"):
         ask(replace(PLANTED, diverges=True), tmp_path / "wild")
 
@@ -211,6 +225,16 @@ def test_json_holds_the_promised_names(ask, tmp_path):
         ({"depths": [1, 2]}, "Add --vary depth"),
         ({"fractions": [0.0, 0.5]}, "--fractions 0,0.5: each must be above 0 and at most 1"),
         ({"fractions": [1.5]}, "at most 1"),
+        (
+            {"widths": [8, 16, 32], "fractions": [1.0]},
+            "2 of those .* width 32 is held out to score it. Name more --wid",
+        ),
+        ({"widths": [16, 32], "fractions": [0.5]}, "2 of those .* left for it: the whole data is held out"),
+        (
+            {"widths": [16], "fractions": [1.0]},
+            "1 of those asked for is left for it. Name more --widths or --fractions",
+        ),
+        ({"vary": "depth", "depths": [1, 2], "fractions": [1.0]}, "Name more --depths"),
         ({"fractions": [0.001]}, "less than a batch of 32. Name at least 0.0032"),
         ({"fractions": [0.02], "planted": {"largest_loader_batch": 640}}, "Name at least 0.05"),
         ({"budget": 1.0}, "--budget is 1 s"),

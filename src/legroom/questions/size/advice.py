@@ -8,6 +8,7 @@ from legroom.logbook import Records
 from legroom.questions.base import Recommendation
 from legroom.questions.size import choice, economy, told, wording
 from legroom.questions.size.answer import SizeAnswer
+from legroom.questions.size.enough import check_settled
 from legroom.questions.size.evidence import gather
 from legroom.questions.size.fits import fit_losses, fit_steps, varied
 from legroom.questions.size.loss_law import LossLaw
@@ -23,6 +24,7 @@ def advise(records: Records, question: SizeQuestion) -> SizeAnswer:
     evidence = gather(records.entries, question)
     own = evidence.of()
     inside = [trial for trial in evidence.trials if trial.solver == "own" and not trial.held_out]
+    check_settled(inside, question, records.head.variables)
     law, losses = fit_steps(inside), fit_losses(inside)
     held_out = score_held_out(law, losses, evidence)
     everything, all_losses, pace = fit_steps(own), fit_losses(own), economy.pace_law(evidence, question)

@@ -25,6 +25,7 @@ from legroom.questions.base import (
 )
 from legroom.questions.size.advice import advise
 from legroom.questions.size.answer import SizeAnswer
+from legroom.questions.size.enough import check_places
 from legroom.questions.size.planning import planned
 from legroom.questions.size.records import (
     CountSizes,
@@ -113,6 +114,7 @@ def size(
             memory_bytes=place.budget_bytes or _card_bytes(run.host),
             refused_values=counted.refused,
         )
+        check_places(question)
         session.note(question)
         run_trials(session, question, started)
         return keep(session, advise(session.records, question))
@@ -148,6 +150,7 @@ def foresee(
         num_seeds=seeds,
         compares_solvers=compare_optimizers,
     )
+    check_places(question)
     entries, trials = earlier_entries(address, run), list(planned(question))
     fitted = sum(not question.is_held_out(each.value, each.fraction) for each in trials if not each.more)
     trial = typical_seconds(entries, TrainSize, START_SECONDS)

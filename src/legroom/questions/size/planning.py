@@ -20,7 +20,7 @@ class Planned(NamedTuple):
 
 def planned(question: SizeQuestion) -> Iterator[Planned]:
     """All trials in order: those the fit rests on, those that score it, those that compare optimizers, more seeds."""
-    inside, held = _places(question)
+    inside, held = places(question)
     for value, fraction in (*inside, *held):
         yield Planned(value, fraction, 0, "own")
     for solver in compared(question):
@@ -42,7 +42,7 @@ def compared(question: SizeQuestion) -> list[Solver]:
     return [solver for solver in both if solver != question.own_solver] if question.compares_solvers else []
 
 
-def _places(question: SizeQuestion) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+def places(question: SizeQuestion) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
     """Where the fit rests, and where it is scored, less data first."""
     sizes = dict(zip(question.values, question.num_parameters, strict=True))
     fractions = sorted({*question.fractions, 1.0})

@@ -60,7 +60,7 @@ def _request(session: Session, question: SizeQuestion, each: Planned, left: floa
     What scores the fit, more seeds, and the larger of many sizes are passed over where they are too long; what the fit
     rests on is tried even so, since a run that is cut short bounds it.
     """
-    limit = min(left, MOST_SHARE * question.budget_seconds)
+    limit = min(left, max(LEAST_SECONDS, MOST_SHARE * question.budget_seconds))
     evidence = gather(session.records.entries, question)
     factor = each.rate_factor or evidence.rate_factor(each.solver)
     place = each.value, each.fraction, each.more

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from legroom.errors import NothingMeasured
+from legroom.errors import UsageError
 from legroom.questions.size.evidence import Evidence
 from legroom.questions.size.fits import fit_steps
 from legroom.questions.size.records import SizeQuestion, Solver
@@ -60,7 +60,7 @@ def _solver(
 ) -> dict[str, Any]:
     try:
         law = fit_steps(trials)
-    except NothingMeasured:
+    except UsageError:
         return {}
     solver = _as_run(question, name)
     parts = ("a", "a_range", "k1", "k1_range", "k2", "k2_range", "b", "b_range")

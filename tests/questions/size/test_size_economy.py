@@ -119,6 +119,24 @@ def test_on_a_gpu_what_fits_is_judged_by_what_torch_may_take(ask, tmp_path):
         assert (answer.memory["next_card"], answer.memory["next_num_devices"]) == ("rtx3080-10gb", 1)
 
 
+@pytest.mark.parametrize("slope", [-40.0, 3.0])
+def test_where_memory_does_not_show_what_a_parameter_takes_that_is_open(ask, tmp_path, slope):
+    answer, _ = ask(replace(PLANTED, bytes_per_parameter=slope), tmp_path)
+    memory = answer.memory
+    assert (memory["bytes_per_parameter"], memory["fixed_bytes"], memory["most_parameters"]) == (None, None, None)
+    assert memory["next_bytes"] >= memory["peak_bytes"][128] + 8 * 32 * 128**2
+    assert memory["next_fits"]
+    (row,) = [row for row in size_rows(answer) if row[0] == "memory"]
+    assert row[1:] == ("open", "these models are too small to show what a parameter takes; twice the largest fits")
+
+
+def test_two_sizes_give_bytes_of_a_parameter_and_no_range(ask, tmp_path):
+    answer, _ = ask(PLANTED, tmp_path, widths=[64, 128])
+    assert answer.memory["bytes_per_parameter"] == pytest.approx(16)
+    assert (answer.memory["bytes_per_parameter_range"], answer.memory["next_bytes_range"]) == (None, None)
+    assert ("memory", "16.0 bytes", "a parameter; twice the largest fits") in size_rows(answer)
+
+
 def test_a_model_that_no_card_holds_is_shared_out(ask, tmp_path):
     fake = replace(PLANTED, unit=2_000_000, parameters_per_second=1e14)
     answer, _ = ask(fake, tmp_path, device="cuda", host=plant_host(gpus=(plant_gpu(),)))

@@ -15,6 +15,8 @@ from legroom.questions.size.loss_law import LossLaw
 from legroom.questions.size.records import SizeQuestion
 
 Span = tuple[float, float]
+Peaks = Sequence[tuple[int, int]]
+"""(parameters, bytes)."""
 
 FAR = 64.0
 """Times the largest model: where the pace of the device is at its best by the law."""
@@ -22,6 +24,8 @@ LARGEST_CARD = "b200-180gb"
 GRADIENT_BYTES, BACKWARD_SHARE = 4, 2 / 3
 """Of a parameter, and of a step: what devices send each other, and the time behind which that hides."""
 
+LEAST_BYTES = 2.0 * GRADIENT_BYTES
+"""Of a parameter and its gradient: a smaller slope of memory is what else the process did meanwhile."""
 NO_SECONDS: dict[str, Any] = {"step_seconds_ratio": None, "seconds_ratio": None, "speedup_needed": None}
 NO_LOSS: dict[str, Any] = {"loss_ratio": None, "loss": None}
 
@@ -122,52 +126,53 @@ def _next_loss(losses: LossLaw | None, place: tuple[float, float], there: tuple[
 def memory_by_size(evidence: Evidence, question: SizeQuestion) -> dict[str, Any]:
     """A line through the peaks, what fits this device, and the card that the next doubling needs.
 
-    Ranges are those of lines through all points but one.
+    Ranges are those of lines through all points but one; of two points there is none. Bytes per parameter are None
+    where the peaks do not show them.
     """
     sizes, peaks = parameters_of(question), evidence.peak_bytes()
     points = [(sizes[value], peak) for value, peak in peaks.items() if peak > 0]
     if len(points) < 2:
         return {}
     doubled = 2 * max(size for size, _ in points)
-    (slope, fixed), (slopes, needs) = _line(points), _ranges(points, doubled)
-    needed = fixed + slope * doubled
+    lines = [_line(some) for some in (points, *_all_but_one(points))]
+    (slope, fixed), slopes = lines[0], [slope for slope, _ in lines]
+    needs = [fixed + slope * doubled for slope, fixed in lines]
+    needed, span = needs[0], (min(needs), max(needs))
+    is_seen, has_range = slope > LEAST_BYTES, len(lines) > 1
     return {
-        "bytes_per_parameter": slope,
-        "bytes_per_parameter_range": slopes,
-        "fixed_bytes": fixed,
+        "bytes_per_parameter": slope if is_seen else None,
+        "bytes_per_parameter_range": (min(slopes), max(slopes)) if has_range else None,
+        "fixed_bytes": fixed if is_seen else None,
         "peak_bytes": dict(sorted(peaks.items())),
         "memory_bytes": question.memory_bytes,
         "next_bytes": needed,
-        "next_bytes_range": needs,
-        "next_fits": _fits(needs, question.memory_bytes),
-        "most_parameters": _most(slope, fixed, question.memory_bytes),
+        "next_bytes_range": span if has_range else None,
+        "next_fits": _fits(span, question.memory_bytes),
+        "most_parameters": (question.memory_bytes - fixed) / slope if is_seen and question.memory_bytes else None,
         **_cards(needed, question),
     }
 
 
-def _line(points: Sequence[tuple[int, int]]) -> tuple[float, float]:
-    """Slope and level."""
-    line = np.polyfit([size for size, _ in points], [peak for _, peak in points], 1)
-    return max(float(line[0]), 0.0), float(line[1])
+def _line(points: Peaks) -> tuple[float, float]:
+    """Slope and level through the middle of the points; it never rises by less than weights and gradients do.
+
+    Where the sizes are so small that other memory of the process hides what they take, the line through their peaks
+    may even fall.
+    """
+    sizes, peaks = np.array(points, float).T
+    slope = max(float(np.polyfit(sizes, peaks, 1)[0]), LEAST_BYTES)
+    return slope, float(peaks.mean() - slope * sizes.mean())
 
 
-def _ranges(points: Sequence[tuple[int, int]], doubled: int) -> tuple[Span, Span]:
-    """Of the slope, and of the bytes that the doubled model needs."""
-    others = [[each for each in points if each != left] for left in points] if len(points) > 2 else []
-    lines = [_line(some) for some in (points, *others)]
-    slopes, needs = [slope for slope, _ in lines], [fixed + slope * doubled for slope, fixed in lines]
-    return (min(slopes), max(slopes)), (min(needs), max(needs))
+def _all_but_one(points: Peaks) -> list[Peaks]:
+    """The points without each of them, if two are left."""
+    return [[each for each in points if each != left] for left in points] if len(points) > 2 else []
 
 
 def _fits(needs: Span, memory_bytes: int) -> bool | None:
     """None where nobody knows."""
     low, high = needs
     return None if not memory_bytes or low <= memory_bytes < high else high <= memory_bytes
-
-
-def _most(slope: float, fixed: float, memory_bytes: int) -> float | None:
-    """Parameters that fit; None where nobody knows, or memory does not grow with them."""
-    return max(0.0, (memory_bytes - fixed) / slope) if memory_bytes and slope > 0 else None
 
 
 def _cards(needed: float, question: SizeQuestion) -> dict[str, Any]:

@@ -51,6 +51,8 @@ class FakeSizes:
     parameters_per_second: float = 1e9
     most_parameters: float = math.inf
     """That fit into memory."""
+    bytes_per_parameter: float = 16.0
+    """Of memory."""
     diverges: bool = False
     never_settles_above: float = math.inf
     """Updates to the minimum beyond which a trial's time is over first."""
@@ -122,7 +124,7 @@ class FakeSizes:
             num_parameters=size,
             num_samples=samples,
             step_seconds=pace,
-            peak_bytes=200_000_000 + 16 * size,
+            peak_bytes=round(200_000_000 + self.bytes_per_parameter * size),
             seconds=pace * steps[-1],
         )
 

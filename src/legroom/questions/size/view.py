@@ -143,12 +143,18 @@ def _memory_rows(answer: SizeAnswer) -> Iterable[Row]:
         if answer.memory["next_card"] and answer.memory["next_fits"] is False:
             num = answer.memory["next_num_devices"]
             remark += f"; it needs {answer.memory['next_card']}" + (f", {num} of them" if num > 1 else "")
-        low, high = answer.memory.get("bytes_per_parameter_range") or (0.0, 0.0)
-        span = f" ({low:,.1f} to {high:,.1f})" if high else ""
-        yield "memory", f"{answer.memory['bytes_per_parameter']:,.1f} bytes", f"a parameter{span}; {remark}"
+        yield "memory", *_bytes_words(answer.memory, remark)
     if answer.fill:
         shares = ", ".join(f"{each['value']:,}: {quantity(each['share'], 'share')}" for each in answer.fill)
         yield "device filled", quantity(answer.fill[-1]["share"], "share"), f"of its best pace a parameter; {shares}"
+
+
+def _bytes_words(memory: dict[str, Any], remark: str) -> tuple[str, str]:
+    """Bytes of a parameter with their range, or why none are told; and what fits."""
+    each, span = memory["bytes_per_parameter"], memory.get("bytes_per_parameter_range")
+    if each is None:
+        return "open", f"these models are too small to show what a parameter takes; {remark}"
+    return f"{each:,.1f} bytes", f"a parameter{f' ({span[0]:,.1f} to {span[1]:,.1f})' if span else ''}; {remark}"
 
 
 def _solver_rows(answer: SizeAnswer) -> Iterable[Row]:

@@ -148,7 +148,7 @@ def memory_by_size(evidence: Evidence, question: SizeQuestion) -> dict[str, Any]
         "next_bytes": needed,
         "next_bytes_range": span if has_range else None,
         "next_fits": _fits(span, question.memory_bytes),
-        "most_parameters": (question.memory_bytes - fixed) / slope if is_seen and question.memory_bytes else None,
+        "most_parameters": _most(slope, fixed, question.memory_bytes) if is_seen else None,
         **_cards(needed, question),
     }
 
@@ -173,6 +173,11 @@ def _fits(needs: Span, memory_bytes: int) -> bool | None:
     """None where nobody knows."""
     low, high = needs
     return None if not memory_bytes or low <= memory_bytes < high else high <= memory_bytes
+
+
+def _most(slope: float, fixed: float, memory_bytes: int) -> float | None:
+    """Parameters that fit; None where nobody knows."""
+    return max(0.0, (memory_bytes - fixed) / slope) if memory_bytes else None
 
 
 def _cards(needed: float, question: SizeQuestion) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from legroom.questions.size import command
 from legroom.questions.size.fits import fit_steps
 from legroom.questions.size.planted import FRACTIONS, WIDTHS, evidence_of, plant
 from legroom.questions.size.records import CountSizes, TrainSize
+from legroom.questions.size.view import size_rows
 from legroom.reports.views import to_json
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, FakeSizes, plant_host
@@ -176,6 +177,15 @@ def test_an_exponent_whose_range_is_wider_than_itself_is_refused_with_what_would
     assert any(
         "k2: its range" in each and "--widths further apart, more --seeds" in each for each in answer.not_measured
     )
+
+
+def test_the_factor_of_the_law_is_told_or_said_to_be_open_as_its_exponents_are(ask, tmp_path):
+    answer, _ = ask(PLANTED, tmp_path)
+    ranges = {name: remark for name, _, remark in size_rows(answer)}
+    assert holds(answer.a_range, 40.0)
+    assert answer.a is None
+    assert " to " in ranges["  a"]
+    assert any("a: its range" in each and "--fractions and --widths further" in each for each in answer.not_measured)
 
 
 def test_a_size_that_does_not_fit_is_said_and_ends_one_trial(ask, tmp_path):

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from legroom.questions.size.answer import SizeAnswer
 from legroom.questions.size.figures import figures_of, tables_of
-from legroom.questions.size.wording import part
+from legroom.questions.size.wording import part, short
 from legroom.reports.figures import Section
 from legroom.reports.numbers import quantity
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
@@ -77,6 +77,9 @@ def _law_rows(answer: SizeAnswer) -> Iterable[Row]:
         value = getattr(answer, name)
         remark = f"{low:.2f} to {high:.2f}; {ONE[answer.holds_one[name]]}"
         yield f"  {name} ({what})", "open" if value is None else f"{value:.2f}", remark
+    low, high = answer.a_range
+    if low is not None and high is not None:  # older answers have none
+        yield "  a", "open" if answer.a is None else short(answer.a), f"{short(low)} to {short(high)}"
     low, high = answer.b_range
     yield "  b", _count(answer.b), f"{low:,.0f} to {high:,.0f} updates that no larger model gets below"
     yield f"by {answer.vary}", FALLS[answer.falls_with_size], "updates of larger models, by all trials"

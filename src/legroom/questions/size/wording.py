@@ -57,12 +57,13 @@ def unknown(
 
 
 def _wide(law: SizeLaw, question: SizeQuestion) -> Iterable[str]:
-    ways = {"k1": "--fractions further apart", "k2": f"--{question.vary}s further apart"}
-    ways["b"] = f"larger --{question.vary}s"
+    sizes = f"--{question.vary}s"
+    ways = {"a": f"--fractions and {sizes} further apart", "k1": "--fractions further apart"}
+    ways |= {"k2": f"{sizes} further apart", "b": f"larger {sizes}"}
     for name, way in ways.items():
         value, (low, high) = getattr(law, name), getattr(law, f"{name}_range")
         if if_known(value, (low, high)) is None:
-            wider = f"{name}: its range, {_short(low)} to {_short(high)}, is wider than its value, {_short(value)}"
+            wider = f"{name}: its range, {short(low)} to {short(high)}, is wider than its value, {short(value)}"
             yield f"{wider}, so none is told; {way}, more --seeds or a longer --budget narrow it"
 
 
@@ -74,7 +75,14 @@ def _alone(evidence: Evidence, question: SizeQuestion) -> Iterable[str]:
             yield f"twice the {what}: trials settled at one {one} alone. Name more --{option}"
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
+    """A number of a law, which may be of any size.
+
+    >>> short(0.7512), short(-0.04), short(1668.2), short(0.00031), short(3.2e9)
+    ('0.75', '-0.04', '1,668', '3.1e-04', '3.2e+09')
+    """
+    if value and not 0.001 <= abs(value) < 1e6:
+        return f"{value:.1e}"
     return f"{value:.2f}" if abs(value) < 10 else f"{value:,.0f}"
 
 

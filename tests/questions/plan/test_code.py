@@ -138,6 +138,34 @@ def test_the_lines_for_lightning_train_alike(tmp_path, monkeypatch):
     assert watched.rates == pytest.approx(RATES)
 
 
+KEPT = {"accumulation_steps": 1, "warmup_steps": 0, "schedule": "constant", "clip_norm": None, "num_epochs": 3}
+"""Of settings that stay as many jobs have them."""
+
+
+@pytest.mark.parametrize("schedule", ["constant", "own"])
+def test_a_constant_rate_or_ones_own_schedule_has_no_scheduler_in_the_lines(schedule):
+    for name, lines in code_of({**PLAN, **KEPT, "schedule": schedule}, None, None).items():
+        for nonsense in ("scheduler =", "scheduler.step", "factor", "inf", "if True", "islice(batches, 1 "):
+            assert nonsense not in lines, name
+        assert ("your own schedule" in lines) == (schedule == "own")
+
+
+def test_the_lines_of_settings_that_stay_train_by_them():
+    watched = Watched(29)
+    exec(code_of({**PLAN, **KEPT}, None, None)["pytorch"], watched.words)
+    assert (watched.batches, watched.rates) == ([4] * 21, [0.25] * 21)
+    several = Watched(29)
+    exec(code_of({**PLAN, **KEPT, "accumulation_steps": 2}, None, None)["pytorch"], several.words)
+    assert (several.batches, several.rates) == ([4] * 20, [0.25] * 10)
+
+
+def test_a_climb_to_a_constant_rate_is_the_schedule_of_legroom():
+    watched = Watched(29)
+    exec(code_of({**PLAN, **KEPT, "warmup_steps": 5}, 20, None)["pytorch"], watched.words)
+    truth = make_schedule("constant", num_steps=20, steps_per_epoch=10, warmup_steps=5)
+    assert watched.rates == pytest.approx([0.25 * truth(step) for step in range(20)])
+
+
 def test_every_library_is_told_of_several_devices():
     made = code_of({**PLAN, "num_devices": 4}, 20, 5)
     for name, words in (

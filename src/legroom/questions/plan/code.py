@@ -26,6 +26,12 @@ def factor(step):
     cooled = min(1.0, max(0.0, (step - {start}) / {fall}))
     return {climb} * (1 - cooled{power})
 '''
+CLIMB = '''\
+def factor(step):
+    """Of the rate: a climb over {warmup} updates, then constant."""
+    return min(1.0, step / {warmup})
+'''
+SCHEDULER = "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)\n"
 
 
 def with_code(answer: PlanAnswer, optimizer: str) -> PlanAnswer:
@@ -63,18 +69,24 @@ def code_of(
 
 
 def _schedule(words: Mapping[str, Any]) -> str:
-    """The function `factor`, or a comment where the schedule is the job's own."""
-    if words["schedule"].partition(":")[0] not in ("stable", "constant"):
-        return f"factor = None  # your own schedule, {words['schedule']!r}, stays\n"
-    warmup, cooldown, num_steps = words["warmup_steps"], words["cooldown"], words["num_steps"]
-    return FACTOR.format(
-        warmup=warmup,
-        climb=f"min(1.0, step / {warmup})" if warmup else "1.0",
-        cooldown=cooldown,
-        start=num_steps - cooldown if num_steps else "float('inf')",
-        fall=max(1, cooldown),
-        power="**0.5" if "shape=sqrt" in words["schedule"] else "",
-    )
+    """The function `factor`; nothing where the rate is constant, or a comment where the schedule is the job's own."""
+    name, warmup, cooldown = words["schedule"].partition(":")[0], words["warmup_steps"], words["cooldown"]
+    if name == "stable" and words["num_steps"] and cooldown:
+        return FACTOR.format(
+            warmup=warmup,
+            climb=f"min(1.0, step / {warmup})" if warmup else "1.0",
+            cooldown=cooldown,
+            start=words["num_steps"] - cooldown,
+            fall=cooldown,
+            power="**0.5" if "shape=sqrt" in words["schedule"] else "",
+        )
+    if name == "constant":
+        return CLIMB.format(warmup=warmup) if warmup else ""
+    return f"# your own schedule, {words['schedule']!r}, stays: step it after each update\n"
+
+
+def _has_factor(words: Mapping[str, Any]) -> bool:
+    return _schedule(words).startswith("def ")
 
 
 def _start(words: Mapping[str, Any], command: str = "torchrun --nproc-per-node") -> str:
@@ -106,7 +118,8 @@ def _loader(words: Mapping[str, Any], order: str = "shuffle=True") -> str:
 
 
 def _length(words: Mapping[str, Any]) -> str:
-    return str(words["num_steps"]) if words["num_steps"] else f"{words['num_epochs']} * len(loader)"
+    joined = f" // {words['accumulation_steps']}" if words["accumulation_steps"] > 1 else ""
+    return str(words["num_steps"]) if words["num_steps"] else f"{words['num_epochs']} * len(loader){joined}"
 
 
 def _faster(words: Mapping[str, Any], model: str = "model") -> str:
@@ -124,17 +137,14 @@ def _fused(words: Mapping[str, Any], indent: str = "") -> str:
 
 
 def _pytorch(words: Mapping[str, Any]) -> str:
-    passes, clip = words["accumulation_steps"], words["clip_norm"]
-    share = f" / {passes}" if passes > 1 else ""
+    clip, several = words["clip_norm"], words["num_devices"] > 1
     clips = f"    torch.nn.utils.clip_grad_norm_(model.parameters(), {clip})\n" if clip else ""
-    cast = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}.get(words["precision"])
-    inside = f"with torch.autocast(next(model.parameters()).device.type, {cast}):" if cast else "if True:"
-    several = words["num_devices"] > 1
     order = "sampler=DistributedSampler(dataset, drop_last=True)" if several else "shuffle=True"
     wrap = (
         "torch.distributed.init_process_group()  # and torch.cuda.set_device(local rank) before the model is built\n"
         "model = torch.nn.parallel.DistributedDataParallel(model)\n"
     )
+    scheduler, steps = (SCHEDULER, "    scheduler.step()\n") if _has_factor(words) else ("", "")
     return (
         _start(words)
         + "import itertools\n\nimport torch\nfrom torch.utils.data import DataLoader"
@@ -146,20 +156,35 @@ def _pytorch(words: Mapping[str, Any]) -> str:
         + _loader(words, order)
         + f"optimizer = make_optimizer(model, {words['learning_rate']!r})\n"
         + _fused(words)
-        + "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
+        + scheduler
         + _shared(words)
         + f"for step in range({_length(words)}):\n"
-        + f"    for batch in itertools.islice(batches, {passes}):\n"
-        + f"        {inside}\n            loss = compute_loss(model, batch){share}\n"
-        + "        loss.backward()\n"
+        + _passes(words)
         + clips
-        + "    optimizer.step()\n    scheduler.step()\n    optimizer.zero_grad()\n"
+        + f"    optimizer.step()\n{steps}    optimizer.zero_grad()\n"
     )
+
+
+def _passes(words: Mapping[str, Any]) -> str:
+    """Forward and backward of an update, for PyTorch."""
+    num, cast = words["accumulation_steps"], {"bf16": "torch.bfloat16", "fp16": "torch.float16"}.get(words["precision"])
+    batch, share = ("batch", f" / {num}") if num > 1 else ("next(batches)", "")
+    lines = [f"loss = compute_loss(model, {batch}){share}"]
+    if cast:
+        lines = [f"with torch.autocast(next(model.parameters()).device.type, {cast}):", f"    {lines[0]}"]
+    lines += ["loss.backward()"]
+    if num > 1:
+        lines = [f"for batch in itertools.islice(batches, {num}):", *(f"    {line}" for line in lines)]
+    return "".join(f"    {line}\n" for line in lines)
 
 
 def _lightning(words: Mapping[str, Any]) -> str:
     devices = f'devices={words["num_devices"]}, strategy="ddp", ' if words["num_devices"] > 1 else ""
     length = f"max_steps={words['num_steps']}" if words["num_steps"] else f"max_epochs={words['num_epochs']}"
+    made = "    return optimizer\n\n\n"
+    if _has_factor(words):
+        made = '    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}\n\n\n'
+        made = f"    {SCHEDULER}{made}"
     return (
         _start({**words, "num_devices": 1})  # it starts its processes by itself
         + "import lightning\nimport torch\nfrom torch.utils.data import DataLoader\n\n"
@@ -167,8 +192,7 @@ def _lightning(words: Mapping[str, Any]) -> str:
         + f"\n\ndef configure_optimizers(self):  # of your LightningModule\n"
         f"    optimizer = make_optimizer(self, {words['learning_rate']!r})\n"
         + _fused(words, "    ")
-        + "    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
-        '    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}\n\n\n'
+        + made
         + _loader(words)
         + _faster({**words, "compile": False}, "module")
         + ("module = torch.compile(module)\n" if words.get("compile") else "")
@@ -223,15 +247,10 @@ def _accelerate(words: Mapping[str, Any]) -> str:
     )
     precision = PRECISIONS["accelerate"][words["precision"]]
     passes, several = words["accumulation_steps"], words["num_devices"] > 1
-    # A scheduler that was prepared steps once for each process: with several, it is kept out.
-    kept, steps = (
-        ("", "        if accelerator.sync_gradients:\n            scheduler.step()\n")
-        if several
-        else (
-            ", scheduler",
-            "        scheduler.step()\n",
-        )
-    )
+    has_factor = _has_factor(words)
+    kept, steps = (", scheduler", "        scheduler.step()\n") if has_factor else ("", "")
+    if several and has_factor:  # one that was prepared steps once for each process
+        kept, steps = "", "        if accelerator.sync_gradients:\n            scheduler.step()\n"
     imported, accumulates = PASSES if passes > 1 else ("", "")
     return (
         _start(words, "accelerate launch --num_processes")
@@ -244,10 +263,10 @@ def _accelerate(words: Mapping[str, Any]) -> str:
         + _loader(words)
         + f"optimizer = make_optimizer(model, {words['learning_rate']!r})\n"
         + _fused(words)
-        + "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor or (lambda step: 1.0))\n"
+        + (SCHEDULER if has_factor else "")
         + f"model, optimizer, loader{kept} = accelerator.prepare(model, optimizer, loader{kept})\n"
         + "batches = itertools.chain.from_iterable(itertools.repeat(loader))\n"
-        + f"for batch in itertools.islice(batches, {passes} * {_length(words)}):\n"
+        + f"for batch in itertools.islice(batches, {f'{passes} * ' if passes > 1 else ''}{_length(words)}):\n"
         + "    with accelerator.accumulate(model):\n"
         + "        accelerator.backward(compute_loss(model, batch))\n"
         + clips

@@ -201,6 +201,12 @@ def test_optimizers_are_compared_by_their_laws(ask, trials, tmp_path):
     assert {request.solver for request in trials(machine)} == {"own", "sgd", "adam"}
     assert answer.solver_claims == {"adam_needs_fewer": True, "adam_is_steeper": None}
     assert all(low <= each["a"] <= high for each in answer.solvers for low, high in [each["a_range"]])
+    rows = {name: (value, remark) for name, value, remark in size_rows(answer)}
+    assert rows["adam needs fewer"] == ("yes", "N. Ardalani et al. (2018) say yes")
+    for solver in answer.solvers:
+        assert all(f"{name} " in rows[solver["solver"]][1] for name in ("a", "k1", "k2"))
+        low, high = solver["k1_range"]
+        assert f"k1 {solver['k1']:.2f} ({low:.2f} to {high:.2f})" in rows[solver["solver"]][1]
 
 
 def test_depth_is_varied_by_its_own_words(ask, trials, tmp_path):

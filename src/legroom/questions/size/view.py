@@ -7,7 +7,7 @@ from rich.console import Console
 
 from legroom.questions.size.answer import SizeAnswer
 from legroom.questions.size.figures import figures_of, tables_of
-from legroom.questions.size.wording import part, short
+from legroom.questions.size.wording import if_known, part, short
 from legroom.reports.figures import Section
 from legroom.reports.numbers import quantity
 from legroom.reports.terminal import Row, print_remarks, print_rows, print_title
@@ -162,12 +162,18 @@ def _bytes_words(memory: dict[str, Any], remark: str) -> tuple[str, str]:
 
 def _solver_rows(answer: SizeAnswer) -> Iterable[Row]:
     for each in answer.solvers:
-        low, high = each["k2_range"]
         rate = f"at a rate of {each['learning_rate']:g}; " if "learning_rate" in each else ""
-        yield each["solver"], f"{each['steps']:,.0f} updates", f"amid the trials; {rate}k2 {low:.2f} to {high:.2f}"
+        numbers = ", ".join(_with_span(each, name) for name in ("a", "k1", "k2"))
+        yield each["solver"], f"{each['steps']:,.0f} updates", f"amid the trials; {rate}{numbers}"
     sayings = {True: "yes", False: "no", None: "open"}
     for name, found in answer.solver_claims.items():
-        yield name.replace("_", " "), sayings[found], "as N. Ardalani et al. (2018) have it"
+        yield name.replace("_", " "), sayings[found], "N. Ardalani et al. (2018) say yes"
+
+
+def _with_span(solver: dict[str, Any], name: str) -> str:
+    """A number of its law, open where its range is wider than itself."""
+    value, (low, high) = if_known(solver[name], solver[f"{name}_range"]), solver[f"{name}_range"]
+    return f"{name} {'open' if value is None else short(value)} ({short(low)} to {short(high)})"
 
 
 def section(answer: SizeAnswer, others: Sequence[SizeAnswer] = ()) -> Section:

@@ -42,7 +42,8 @@ class BatchSource:
         self.with_nan: list[int] = []
         """Positions of samples looked at that hold NaN or infinity."""
         if self.num_samples == 0:
-            raise JobRaised(f"{name}() returned an empty data set. legroom needs at least one sample to train on")
+            use = "validate" if name == "valid_data" else "train"
+            raise JobRaised(f"{name}() returned an empty data set. legroom needs at least one sample to {use} on")
         if job.loader is None:
             self._scan()
 

@@ -1,6 +1,8 @@
 """plan.toml: a plan as people read and change it, and every mistake in it told with its line."""
 
 import difflib
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -20,6 +22,8 @@ FOR_PEOPLE = ("max_batch_size", "eval_batch_size")
 LENGTH = "num_steps"
 """The table of a run's length in updates, which goes before num_epochs."""
 TABLES = (*SETTINGS, LENGTH, *FOR_PEOPLE, "allocator", "environment")
+GOALS, EARLIER_GOALS = ("fastest", "cheapest", "frugal"), ("time", "")
+"""What a plan may seek, and what the first versions wrote."""
 MAY_LACK_VALUE = ("clip_norm", "eval_batch_size", "bucket_cap_mb")
 """TOML has no null: what nobody set is left out."""
 
@@ -45,7 +49,8 @@ def _is_target(value: Any) -> bool:
 
 
 TOP: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("job", "machine", "goal"), (_is_text, "text in quotes")),
+    **dict.fromkeys(("job", "machine"), (_is_text, "text in quotes")),
+    "goal": (lambda value: value in (*GOALS, *EARLIER_GOALS), f"one of {', '.join(GOALS)}"),
     **dict.fromkeys(("notes", "not_measured"), (_is_texts, "a list of sentences")),
     "options": (lambda value: isinstance(value, dict), "a table of the job's --with options"),
     "target": (_is_target, 'text such as "score=0.97" or "loss=0.1"'),
@@ -54,6 +59,7 @@ TOP: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, list) and len(value) == 2 and all(map(_is_seconds, value)),
         "a list of two numbers of seconds",
     ),
+    "written": (lambda value: isinstance(value, dict), "the table that legroom wrote"),
 }
 INSIDE: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "value": (lambda value: not isinstance(value, dict | list), "one value"),
@@ -86,6 +92,8 @@ class Plan:
     predicted_range: tuple[float, float] | None = None
     cost_seconds: float | None = None
     """What making the plan took."""
+    edited: bool = False
+    """Whether the settings or the target are not those that legroom wrote, of which the forecast was."""
 
     def value(self, name: str) -> Any:
         """What is recommended under that name; None where nothing is."""
@@ -111,6 +119,7 @@ def write_plan(plan: Plan, path: Path) -> None:
     document["not_measured"] = list(plan.not_measured)
     for item in plan.recommendations:
         document[item.name] = _table(item)
+    document["written"] = {"digest": _digest(plan.target, {item.name: item.value for item in plan.recommendations})}
     write_atomically(path, tomlkit.dumps(document))
 
 
@@ -121,8 +130,17 @@ def _table(item: Recommendation) -> dict[str, Any]:
     return {name: value for name, value in table.items() if value is not None}
 
 
+def _digest(target: str, values: Mapping[str, Any]) -> str:
+    """Changes with what a forecast is of: the target, and all settings but the seed that a run takes."""
+    of_run = {name: value for name, value in values.items() if name not in (*FOR_PEOPLE, "seed") and value is not None}
+    return hashlib.sha256(json.dumps([target, of_run], sort_keys=True).encode()).hexdigest()[:16]
+
+
 def read_plan(path: Path) -> Plan:
-    """Read plan.toml as a person may have changed it; what is wrong is refused with its line."""
+    """Read plan.toml as a person may have changed it; what is wrong is refused with its line.
+
+    The forecast of one whose settings were changed is left out: it was of others.
+    """
     text = _text(path)
     data = _parse(path, text)
     tables = {name: value for name, value in data.items() if name in TABLES}
@@ -131,6 +149,10 @@ def read_plan(path: Path) -> Plan:
         _check_table(path, text, name, table)
     if not tables:
         raise UsageError(f"{path} names no setting. Write a table such as [batch_size], or let legroom plan write it")
+    values = {name: table.get("value") for name, table in tables.items()}
+    written = data.get("written", {}).get("digest")
+    edited = written not in (None, _digest(data.get("target", ""), values))
+    forecast = {} if edited else data
     return Plan(
         job=data.get("job", ""),
         options=data.get("options", {}),
@@ -141,8 +163,9 @@ def read_plan(path: Path) -> Plan:
         notes=data.get("notes", []),
         not_measured=data.get("not_measured", []),
         target=data.get("target", ""),
-        predicted_seconds=data.get("predicted_seconds"),
-        predicted_range=tuple(data["predicted_range"]) if "predicted_range" in data else None,
+        predicted_seconds=forecast.get("predicted_seconds"),
+        predicted_range=tuple(forecast["predicted_range"]) if "predicted_range" in forecast else None,
+        edited=edited,
         cost_seconds=data.get("cost_seconds"),
     )
 
@@ -179,7 +202,7 @@ def _check_top(path: Path, text: str, data: Mapping[str, Any]) -> None:
             raise UsageError(f"{_where(path, text, name)} has {what} that no plan has. {known}")
         fits, wanted = TOP[name]
         if not fits(value):
-            raise UsageError(f"{_where(path, text, name)}: {name} is {value!r}; it must be {wanted}")
+            raise UsageError(f"{_where(path, text, name)}: {name} is {_shown(value)}; it must be {wanted}")
 
 
 def _check_table(path: Path, text: str, name: str, table: Any) -> None:
@@ -194,11 +217,16 @@ def _check_table(path: Path, text: str, name: str, table: Any) -> None:
             raise UsageError(f"{where}: [{name}] has a key {key!r} that no plan has. Known: {', '.join(INSIDE)}")
         fits, wanted = INSIDE[key]
         if not fits(value):
-            raise UsageError(f"{_where(path, text, name, key)}: {key} of [{name}] is {value!r}; it must be {wanted}")
+            where = _where(path, text, name, key)
+            raise UsageError(f"{where}: {key} of [{name}] is {_shown(value)}; it must be {wanted}")
     if "value" in table:
         _check_value(_where(path, text, name, "value"), name, table["value"])
     elif name not in MAY_LACK_VALUE:
         raise UsageError(f"{_where(path, text, name)}: [{name}] has no value. Write value = ..., or remove the table")
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _check_value(where: str, name: str, value: Any) -> None:
@@ -209,7 +237,9 @@ def _check_value(where: str, name: str, value: Any) -> None:
         read_environment(value, f"{where}: environment")
         return
     if wanted := lacks("batch_size" if name in (LENGTH, *FOR_PEOPLE) else name, value):
-        raise UsageError(f"{where}: {name} is {value!r}; it must be {wanted}")
+        if name in MAY_LACK_VALUE:  # TOML has no word for None
+            wanted = f"{wanted.removesuffix(', or None')}; to have none, remove the line"
+        raise UsageError(f"{where}: {name} is {_shown(value)}; it must be {wanted}")
     if name == "schedule":
         try:
             check_schedule(value)

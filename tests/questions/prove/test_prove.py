@@ -8,6 +8,7 @@ import pytest
 from legroom import api
 from legroom.errors import JobRaised, UsageError
 from legroom.job import Settings
+from legroom.plan_file import read_plan, write_plan
 from legroom.questions.prove.records import FIRST_SEED
 from legroom.questions.prove.view import prove_rows
 from legroom.questions.prove.words import sentence
@@ -72,6 +73,16 @@ def test_the_planted_speedup_is_found_and_advised_again(tmp_path):
     assert answer.payback_runs == pytest.approx(30 / (3.0 - 1.26))
     assert answer.num_predicted_hits == 0, "1.26 s is below the 1.5 to 2.5 s foretold"
     assert advise_again(tmp_path / "out", "prove") == answer
+
+
+def test_the_forecast_of_a_plan_that_was_changed_by_hand_is_not_scored(tmp_path):
+    path = write(tmp_path)
+    write_plan(read_plan(path), path)
+    assert ask(tmp_path, equal_time=False).predicted_range == (1.5, 2.5)
+    path.write_text(path.read_text().replace("value = 256", "value = 128"))
+    answer = ask(tmp_path, equal_time=False)
+    assert (answer.predicted_range, answer.num_predicted_hits) == (None, None)
+    assert any("changed since legroom wrote it" in note for note in answer.notes)
 
 
 def test_money_to_the_target_is_told_where_an_hour_has_a_price(tmp_path):

@@ -22,6 +22,7 @@ from legroom.training.records import Train
 
 DEFAULT, SWEEP = "default", "sweep"
 OTHER_TARGET = "The plan was made for another target, so its forecast is not scored here"
+EDITED = "The plan was changed since legroom wrote it, so its forecast is not scored here"
 
 
 def prove(
@@ -85,7 +86,7 @@ def prove(
             predicted_range=planned.predicted_range if is_planned else None,
             plan_cost_seconds=planned.cost_seconds,
             price_per_hour=price,
-            notes=(*busy, *arms.notes, *([] if is_planned or not planned.target else [OTHER_TARGET])),
+            notes=(*busy, *arms.notes, *_unscored(planned, is_planned=is_planned)),
         )
         session.note(question)
         run_all(session, question)
@@ -105,6 +106,13 @@ def _rival(session: Session, arms: Arms, against: str, aim: tuple[Metric, float]
     point, told = best_of_sweep(session.logbook, arms.device, *aim, goal)
     arms.notes.append(f"The rival is the best point of the sweep in this folder: {told}")
     return arms.of_sweep(point)
+
+
+def _unscored(plan: Plan, *, is_planned: bool) -> list[str]:
+    """Why the plan's forecast is not held against its runs."""
+    if plan.edited:
+        return [EDITED]
+    return [] if is_planned or not plan.target else [OTHER_TARGET]
 
 
 def _try_size(session: Session, plan: Plan, path: Path, seed: int) -> None:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from legroom import api
 from legroom.cli.app import app
 from legroom.errors import JobCrashed, OutOfMemory, UsageError
+from legroom.job import Settings
 from legroom.questions.devices.ask import foresee
 from legroom.questions.devices.fake import FakeRing
 from legroom.questions.devices.records import (
@@ -28,9 +29,11 @@ from legroom.requests import Describe
 from legroom.session import advise_again
 from legroom.testing import FakeMachine, plant_gpu, plant_host
 
+OWN = Settings(batch_size=64)
+
 
 def ask(tmp_path, ring=None, *, host=None, machine=None, resume=False, **words):
-    engine = machine or FakeMachine(ring or FakeRing(), num_samples=60_000)
+    engine = machine or FakeMachine(ring or FakeRing(), num_samples=60_000, baseline=OWN)
     run = api.Run(out=tmp_path, engine=engine, resume=resume, host=host or plant_host(num_cores=4))
     return api.devices("digits", device=words.pop("device", "cpu"), run=run, **{"batch_size": 64, **words})
 
@@ -497,6 +500,29 @@ def test_settings_are_those_of_a_run_with_what_is_recommended(tmp_path):
     for name in ("num_devices", "learning_rate", "warmup_steps", "bucket_cap_mb", "broadcast_buffers"):
         assert answer.settings[name] == named[name]
     assert answer.settings["learning_rate"] == pytest.approx(2 * answer.baseline["learning_rate"])
+
+
+@pytest.mark.parametrize(
+    ("words", "size"),
+    [
+        ({"batch_size": 128, "scaling": "weak", "link": "10Tb/s,0us", "most": 8}, 1024),
+        ({"batch_size": 128, "scaling": "strong"}, 128),
+        ({"batch_size": 16, "scaling": "strong"}, 16),
+        ({"batch_size": None, "scaling": "strong"}, 32),
+        ({"rule": "local-peak", "batch_size": None, "most": 1}, 1024),
+    ],
+)
+def test_the_rate_is_carried_from_the_jobs_own_batch_to_that_of_the_run(tmp_path, words, size):
+    ring = FakeRing(gradient_bytes=(400,), fixed_seconds=0.01, norm_features=[64], latency=1e-9)
+    machine = FakeMachine(ring, num_samples=60_000, baseline=Settings(batch_size=32, learning_rate=0.1))
+    answer = ask(tmp_path, machine=machine, **words)
+    rate = next(item for item in answer.recommendations if item.name == "learning_rate")
+    assert answer.num_devices * answer.device_batch_size == size
+    assert rate.value == pytest.approx(0.1 * (size / 32) ** 0.5)
+    assert ("the global batch stays" in rate.because) == (size == 32)
+    sees = f"BatchNorm would see {answer.device_batch_size:,} samples instead of 32"
+    assert any(sees in note for note in answer.notes) == (answer.device_batch_size != 32)
+    assert [row["learning_rate"] for row in answer.batches if row["global_batch"] == size] in ([], [rate.value])
 
 
 def test_two_gpus_are_timed_in_one_process_too_and_the_coordinators_memory_is_told(tmp_path):

@@ -41,7 +41,7 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
     if forecaster is not None and num > 1:
         cap, caps = best_cap(replace(forecaster, broadcasts=not off), num, chosen["batch_size"])
     wire, batches = wire_rows(facts, question, max(2, num)), batch_rows(points, question)
-    rate = recommend_rate(batches, chosen, question)
+    rate = recommend_rate(chosen, question)
     splits = split_rows(evidence, question, forecaster)
     settings = settings_of(evidence, chosen, rate)
     if num > 1:

@@ -98,6 +98,7 @@ def devices(
             delay_seconds=delay,
             wait_seconds=PATIENCE * run.timeout,
             num_samples=description.num_samples,
+            own_batch_size=description.baseline["batch_size"],
             **{"memory": _budget(run.host, place), **find_known(session.logbook, place, settings["precision"])},
         )
         question = fit(session, question, description)

@@ -21,15 +21,16 @@ def useful_speedup(point: dict[str, Any], question: DevicesQuestion) -> float:
     return float(point["speedup"] * more / point["num_devices"])
 
 
+def own_recipe(question: DevicesQuestion) -> Recipe:
+    """Rate and warm-up of the job, at its own batch."""
+    settings, size = question.settings, question.own_update
+    warmup = 0.0 if question.num_samples is None else int(settings["warmup_steps"]) * size / question.num_samples
+    return Recipe(batch_size=size, learning_rate=float(settings["learning_rate"]), warmup_epochs=warmup)
+
+
 def batch_rows(points: Sequence[dict[str, Any]], question: DevicesQuestion) -> list[dict[str, Any]]:
     """Of weak scaling: the global batch at each number, its rate and warm-up by LEGW, and what it saves."""
-    settings = question.settings
-    per_epoch = None if question.num_samples is None else question.num_samples / question.batch_size
-    warmup = 0.0 if per_epoch is None else int(settings["warmup_steps"]) / per_epoch
-    recipe = Recipe(
-        batch_size=question.batch_size, learning_rate=float(settings["learning_rate"]), warmup_epochs=warmup
-    )
-    rows = []
+    recipe, rows = own_recipe(question), []
     for point in points:
         if point["scaling"] != "weak":
             continue

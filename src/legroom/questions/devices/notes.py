@@ -36,7 +36,7 @@ def notes_of(
     notes += [*_contention(evidence, question), *_straggler(evidence), *_uneven(points)]
     notes += _misses(points)
     notes += _batch_notes(points, question)
-    notes += norm_note(bool(facts.norm_features), question.batch_size, batch)
+    notes += norm_note(bool(facts.norm_features), question.own_batch, batch)
     notes += [*_update(evidence, chosen, batch), *_threads(question, chosen["num_devices"])]
     if facts.unused_parameters:
         notes.append(

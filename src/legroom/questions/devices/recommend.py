@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from legroom.laws.communication import BUCKET_CAP_MB
+from legroom.laws.rate_scaling import legw
 from legroom.questions.base import Recommendation
+from legroom.questions.devices.batches import own_recipe
 from legroom.questions.devices.choice import PAYS
 from legroom.questions.devices.evidence import Evidence
 from legroom.questions.devices.forecast import SAME
@@ -83,20 +85,19 @@ def recommend_buffers(facts: BackwardTimes) -> Recommendation:
     return Recommendation(name="broadcast_buffers", value=not off, range=None, because=because, evidence=EVIDENCE[:1])
 
 
-def recommend_rate(
-    batches: Sequence[dict[str, Any]], chosen: dict[str, Any], question: DevicesQuestion
-) -> list[Recommendation]:
-    """Rate and warm-up by LEGW where the global batch grows; the job's own where it stays."""
-    own, warmup = float(question.settings["learning_rate"]), int(question.settings["warmup_steps"])
-    row = next((row for row in batches if row["num_devices"] == chosen["num_devices"]), None)
-    if chosen["scaling"] == "strong" or row is None or chosen["num_devices"] == 1:
+def recommend_rate(chosen: dict[str, Any], question: DevicesQuestion) -> list[Recommendation]:
+    """Rate and warm-up by LEGW where the global batch is not the job's own; the job's own where it is."""
+    own, size, warmup = own_recipe(question), round(chosen["global_batch"]), int(question.settings["warmup_steps"])
+    if size == own.batch_size:
         because = "the global batch stays, so the rate and its warm-up stay"
-        rate = own
+        rate = own.learning_rate
     else:
-        rate = row["learning_rate"]
+        scaled = legw(own, size)
+        rate = scaled.learning_rate
         because = (
-            f"LEGW: the root of {chosen['num_devices']} times the rate, and {row['warmup_epochs']:.3g} epochs of warm-"
-            "up, which are as many updates; a rule, not measured. legroom rate measures it"
+            f"LEGW: the root of {size / own.batch_size:.3g} times the rate, as an update has {size:,} samples and "
+            f"the job's own {own.batch_size:,}, and {scaled.warmup_epochs:.3g} epochs of warm-up, which are as many "
+            "updates; a rule, not measured. legroom rate measures it"
         )
     return [
         Recommendation(name="learning_rate", value=rate, range=None, because=because),

@@ -263,6 +263,8 @@ class DevicesQuestion:
     notes: Sequence[str] = ()
     missing: Sequence[str] = ()
     """What could not be measured, and why."""
+    own_batch_size: int | None = None
+    """Of the job itself, whose rate is meant for it; None: a question of before, which took the one in question."""
     largest_batch: int | None = None
     """Of one device, where the batch in question does not fit it."""
 
@@ -276,6 +278,16 @@ class DevicesQuestion:
     def broadcast_buffers(self) -> bool:
         """Whether buffers are broadcast before each forward pass, by the job's own settings."""
         return bool(self.settings.get("broadcast_buffers", True))
+
+    @property
+    def own_batch(self) -> int:
+        """Samples of one pass on one device as the job itself trains."""
+        return self.own_batch_size or self.batch_size
+
+    @property
+    def own_update(self) -> int:
+        """Those of all its devices, which its rate is meant for."""
+        return self.own_batch * int(self.settings.get("num_devices", 1))
 
     def backward(self, batch_size: int) -> TimeBackward:
         """The request for steps of one device at that batch."""

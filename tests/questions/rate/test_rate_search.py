@@ -269,6 +269,8 @@ def test_a_score_that_is_no_number_is_refused(tmp_path):
         ask(LEARNER, 64, 0.02, tmp_path, **words)
     with pytest.raises(NothingMeasured, match="own settings gave no score that is a number"):
         ask(LEARNER, 64, 0.02, tmp_path, **{**words, "target": "same"})
+    with pytest.raises(NothingMeasured, match="own settings gave no score that is a number"):
+        ask(LEARNER, 64, 0.02, tmp_path, **{**words, "target": "same"}, budget=20.0, own_epochs=40)
 
 
 def test_own_settings_that_diverge_give_no_target(tmp_path):
@@ -382,8 +384,11 @@ def test_killed_at_any_moment_a_resumed_search_repeats_nothing(tmp_path, method)
 
 
 def test_own_settings_that_learn_nothing_give_no_target(tmp_path):
-    with pytest.raises(NothingMeasured, match="own settings did not leave chance: they end at loss"):
+    with pytest.raises(NothingMeasured, match=r"leave chance: they end at loss .* Are labels .* to reach$"):
         ask(replace(LEARNER, diverges_above=math.inf), 64, 1.2, tmp_path, target="same")
+    frozen = replace(LEARNER, s_min=math.inf, noise=0.0)
+    with pytest.raises(NothingMeasured, match=r"had only come .* or weights frozen\? If not, .* raise --budget"):
+        ask(frozen, 64, 0.02, tmp_path, target="same", own_epochs=400, budget=20.0)
 
 
 def test_a_run_that_hardly_began_gives_what_it_had_reached_as_target(tmp_path):
@@ -409,8 +414,11 @@ def test_a_long_warmup_leaves_the_first_look_within_the_budget(tmp_path):
     answer, machine = ask(LEARNER, 64, 0.02, tmp_path / "one", warmup_steps=400, budget=10.0)
     assert machine.clock() < 15.0
     assert len({curve["learning_rate"] for curve in answer.curves}) == 1
-    with pytest.raises(NothingMeasured, match=r"did not last for a single trial: one takes 60 s\. Raise --budget"):
+    needed = r"did not last for a single trial: one takes 60 s\. Raise --budget to 70 s or more$"
+    with pytest.raises(NothingMeasured, match=needed):
         ask(LEARNER, 64, 0.02, tmp_path / "none", warmup_steps=4_000, budget=10.0)
+    with pytest.raises(NothingMeasured, match=r"to 12\d s or more\. The job's own settings .* loss 0\."):
+        ask(LEARNER, 64, 0.02, tmp_path / "own", warmup_steps=4_000, budget=10.0, target="same", own_epochs=40)
 
 
 def test_a_warmup_that_the_job_does_not_ask_for_is_as_long_as_the_budget_affords(tmp_path):
@@ -501,3 +509,15 @@ def test_all_that_is_left_of_a_budget_goes_to_a_lower_rate_where_the_one_ahead_i
 def test_rates_too_high_for_a_job_that_learns_by_its_own_are_called_that(tmp_path):
     with pytest.raises(NothingMeasured, match=r"rates are too high: the job learns by its own settings, at rate 0\.01"):
         ask(HARMED, 64, 0.01, tmp_path, budget=9.0, **SHORT)
+
+
+@pytest.mark.parametrize(
+    ("own_epochs", "seconds", "source"), [(40, 5, "forecast"), (100, 10, "forecast"), (400, 10, "begun")]
+)
+def test_a_forecast_needs_four_looks_for_which_the_own_run_may_take_half_of_the_budget(
+    tmp_path, own_epochs, seconds, source
+):
+    answer, machine = ask(LEARNER, 64, 0.02, tmp_path, target="same", budget=20.0, own_epochs=own_epochs)
+    (run,) = [request for request in machine.asked if isinstance(request, RunTrial)]
+    assert run.max_seconds == seconds
+    assert answer.target["from"] == source

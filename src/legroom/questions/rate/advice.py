@@ -17,7 +17,7 @@ from legroom.questions.rate.growing import COOLDOWN, warmup_steps
 from legroom.questions.rate.ranking import winner
 from legroom.questions.rate.records import Grown, GrowTrunk, RateQuestion, RunTrial, Trial, update_size
 from legroom.questions.rate.search import lengths
-from legroom.questions.rate.target import least_value
+from legroom.questions.rate.target import SHARE_ALL, least_value
 from legroom.questions.rate.telling import cooled, curve_of, finite, recommend, tell
 from legroom.questions.rate.whole_data import with_whole_data
 from legroom.questions.rate.width import plausible_rates, sensitivity
@@ -50,7 +50,7 @@ def _by_trunks(records: Records, question: RateQuestion) -> RateAnswer:
     first = evidence.of_seed(question.seed)
     best = winner(first, question, evidence.trunks)
     if best is None or best.last is None:
-        raise NothingMeasured(_all_diverged(evidence, (1 + COOLDOWN) * lengths(question)[0]))
+        raise NothingMeasured(_all_diverged(evidence, question))
     _refuse_nothing(evidence, question, records.description())
     steps = steps_by_seed(evidence.trunks, best, question.wanted)
     middle = statistics.median(steps)
@@ -256,11 +256,23 @@ def seeds_there(evidence: Evidence, rate: float, question: RateQuestion) -> tupl
     return sum(trunk.steps_to(question.wanted) is not None for trunk in same), len(same)
 
 
-def _all_diverged(evidence: Evidence, first_look: float) -> str:
+def _no_trial(evidence: Evidence, question: RateQuestion) -> str:
+    """What a first trial takes, which budget that needs, and what the job's own settings had come to meanwhile."""
+    each = (1 + COOLDOWN) * lengths(question)[0] * evidence.step_seconds
+    others = sum(ramp.seconds for ramp in evidence.ramps)
+    known = question.target_from != "given"
+    needs = math.ceil(max(question.budget_seconds + each, (each + others) / ((1 - SHARE_ALL) if known else 1)))
+    told = f"The budget did not last for a single trial: one takes {each:,.0f} s. Raise --budget to {needs:,} s or more"
+    if not known:
+        return told
+    came = {"measured": "come to", "forecast": "are forecast to come to", "begun": "had come to"}
+    return f"{told}. The job's own settings {came[question.target_from]} {question.target_name} {question.target:.4g}"
+
+
+def _all_diverged(evidence: Evidence, question: RateQuestion) -> str:
     rates = [trunk.learning_rate for trunk in evidence.trunks]
     if not rates:
-        needs = first_look * evidence.step_seconds
-        return f"The budget did not last for a single trial: one takes {needs:,.0f} s. Raise --budget"
+        return _no_trial(evidence, question)
     span = f"from {min(rates):.3g} to {max(rates):.3g}"
     ramped = [ramp.rates[-2] for ramp in evidence.ramps if len(ramp.rates) > 1]
     stood = f"; a ramp of single updates stood rates up to {min(ramped):.3g}" if ramped else ""

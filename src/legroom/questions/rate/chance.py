@@ -42,6 +42,8 @@ def _mend(evidence: Evidence, question: RateQuestion) -> str:
     """What to do: a job that learns by its own settings, as its target shows, has neither labels nor weights amiss."""
     if question.target_from == "given" or evidence.start is None or evidence.start.loss is None:
         return MEND
+    if not has_fallen(value_of(evidence.start, question), [question.wanted], MOVED):
+        return MEND
     own, first = float(question.settings["learning_rate"]), evidence.start.loss
     is_worse = all(point.loss > first for trunk in evidence.trunks for point in trunk.points)
     why = "These rates are too high" if is_worse else "These runs were too short"
@@ -57,7 +59,9 @@ def refuse_own_chance(
     """
     came = "had only come to" if question.target_from == "begun" else "end at"
     told = f"The job's own settings did not leave chance: they {came} {question.target_name} {question.target:.4g}, and"
-    mend = "Name a --target to reach, or raise --budget"
+    # A run that was made whole would learn no more with a larger budget.
+    more = "" if question.target_from == "measured" else ", or raise --budget"
+    mend = f"{ASKED} If not, name a --target to reach{more}"
     is_score = question.target_name == "score"
     if is_score and not is_learned(question.target, start.loss, losses, description):
         raise NothingMeasured(f"{told} a model that learned nothing has {description.chance:.4g}. {mend}")

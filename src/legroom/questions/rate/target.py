@@ -9,7 +9,7 @@ from typing import Any
 from legroom.errors import NothingMeasured, UsageError
 from legroom.job import OWN_SCHEDULE
 from legroom.questions.rate.chance import refuse_own_chance
-from legroom.questions.rate.curves import LEAST_POINTS, fit_curves
+from legroom.questions.rate.curves import PowerCurve, fit_curves
 from legroom.questions.rate.evidence import value_of
 from legroom.questions.rate.growing import COOLDOWN, LEAST_STEPS, start_request, warmup_steps
 from legroom.questions.rate.records import RateQuestion, RateRamp, RunTrial, Trial, update_size
@@ -22,6 +22,8 @@ from legroom.training.schedule_text import make_schedule
 SHARE, SHARE_ALL = 0.25, 0.5
 """Of the budget, that a run by the job's own settings may take, and all of them together: a second seed at least."""
 NUM_EVALUATIONS = 50
+LEAST_LOOKS = 4
+"""Evaluations without which a run's beginning is no ground for a forecast."""
 LAST_EVALUATIONS = 9
 """Whose median is what a run came to: a single one may be lucky, and a search would chase that luck."""
 NUM_RUNS = 3
@@ -52,6 +54,8 @@ def find_target(
         share_all = SHARE if question.compares else SHARE_ALL
         limit, most = SHARE * question.budget_seconds, share_all * question.budget_seconds
     steps = max(1, round(num_samples / update_size(description.baseline)))
+    if not _falls(description, steps) and LEAST_LOOKS * _every(steps) * _pace(ramp) > limit:
+        limit = most
     runs: list[Trial] = []
     spent = 0.0
     while len(runs) < NUM_RUNS and (not runs or spent + spent / len(runs) <= most):
@@ -64,6 +68,8 @@ def find_target(
     if runs:
         found = _measured(runs, question)
     else:
+        if run.evaluations:
+            _end(run, question)  # which refuses values that are no numbers, before more is trained for them
         points = _cooled(session, question, description, run, steps, most - spent) or _begun(run, question)
         found = _forecast(points, question, steps)
     start = session.ask(start_request(here))
@@ -74,9 +80,18 @@ def find_target(
 
 def _affordable_warmup(ramp: RateRamp, question: RateQuestion) -> int:
     """Updates of a warm-up after which the first look at the rates still ends within its share of the budget."""
-    update_seconds = ramp.seconds / max(1, len(ramp.rates))
-    each = SETTLED * (1 + COOLDOWN) * update_seconds
+    each = SETTLED * (1 + COOLDOWN) * _pace(ramp)
     return int(FIRST_SHARE * question.budget_seconds / (len(SHARES) * each)) if each else question.own_steps
+
+
+def _pace(ramp: RateRamp) -> float:
+    """Seconds of an update in a ramp."""
+    return ramp.seconds / max(1, len(ramp.rates))
+
+
+def _every(num_steps: int) -> int:
+    """Updates between evaluations of a run by the job's own settings."""
+    return max(1, num_steps // NUM_EVALUATIONS)
 
 
 def _measured(runs: Sequence[Trial], question: RateQuestion) -> RateQuestion:
@@ -126,8 +141,7 @@ def _own_run(
     question: RateQuestion, description: JobDescription, steps: int, more: int, max_seconds: float
 ) -> RunTrial:
     settings: dict[str, Any] = {**description.baseline, "seed": question.seed + more}
-    every = max(1, steps // NUM_EVALUATIONS)
-    return RunTrial(device=question.device, settings=settings, evaluate_steps=every, max_seconds=max_seconds)
+    return RunTrial(device=question.device, settings=settings, evaluate_steps=_every(steps), max_seconds=max_seconds)
 
 
 def _value(found: Evaluated, question: RateQuestion) -> float | None:
@@ -165,7 +179,7 @@ def _cooled(
         value = value_of(grown, own)
         if math.isfinite(value):
             points.append((grown.num_steps, own.signed(value)))
-    return points if len(points) >= LEAST_POINTS else []
+    return points if len(points) >= LEAST_LOOKS else []
 
 
 def _affordable(run: Trial, seconds: float) -> float:
@@ -186,16 +200,30 @@ def _falls(description: JobDescription, num_steps: int) -> bool:
 
 def _forecast(points: Sequence[tuple[int, float]], question: RateQuestion, num_steps: int) -> RateQuestion:
     """The question with what the run would come to, by curves through runs of fewer updates."""
-    values = [question.signed(value) for _, value in points]
-    curves = fit_curves([step for step, _ in points], values, least=least_value(values, question))
-    if not curves and points:
-        return replace(question, target=points[-1][1], target_from="begun")
-    if not curves:
+    if not points:
         raise NothingMeasured(
             "The job's own run is too long for the budget, and its beginning too short for a forecast. "
             "Name a --target, or raise --budget"
         )
-    ends = sorted(question.signed(curve.value(num_steps)) for curve in curves)
+    values = [question.signed(value) for _, value in points]
+    curves = fit_curves([step for step, _ in points], values, least=least_value(values, question))
+    if not curves or len(points) < LEAST_LOOKS:
+        return replace(question, target=points[-1][1], target_from="begun")
     # The least of them: a target that the job's own settings do not reach would flatter whatever does.
-    worst = max(ends, key=question.signed)
-    return replace(question, target=worst, target_from="forecast", target_range=(ends[0], ends[-1]))
+    worst = max(curve.value(num_steps) for curve in curves)
+    low, high = _span(curves, points[-1][0], values, question, num_steps)
+    span = sorted((question.signed(low), question.signed(high)))
+    return replace(question, target=question.signed(worst), target_from="forecast", target_range=(span[0], span[-1]))
+
+
+def _span(
+    curves: Sequence[PowerCurve], seen: int, values: Sequence[float], question: RateQuestion, num_steps: int
+) -> tuple[float, float]:
+    """Between which the end lies, less as better: the curves', widened by the share of the run that nobody saw.
+
+    Both ways: to what was seen last, and to what no value can pass; where nobody knows that, by as much as is gained.
+    """
+    ends, unseen = [curve.value(num_steps) for curve in curves], max(0.0, 1 - seen / num_steps)
+    low, high, least = min(ends), max(ends), least_value(values, question)
+    best = least if math.isfinite(least) else 2 * low - max(values[-1], low)
+    return low - unseen * (low - best), high + unseen * max(0.0, values[-1] - high)

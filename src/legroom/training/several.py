@@ -56,10 +56,23 @@ def _check_batch_norm(device: str, words: Mapping[str, Any]) -> None:
 
 
 def _refuse_without_several(words: Mapping[str, Any]) -> None:
-    for name in ("restarts", "sync_batch_norm", "find_unused_parameters", "shard"):
+    for name in ("restarts", "sync_batch_norm", "shard"):
         if words[name]:
             option = name.replace("_", "-")
             raise UsageError(f"--{option} is for runs on several devices. Add --devices 2 or more, or leave it out")
+
+
+def refuse_without_effect(named: Mapping[str, Any], num_devices: int, words: Mapping[str, Any]) -> None:
+    """Refuse options of DistributedDataParallel, `named` for this run, where nothing would heed them."""
+    for option, is_given in (
+        ("--bucket-cap-mb", named.get("bucket_cap_mb") is not None),
+        ("--no-broadcast-buffers", named.get("broadcast_buffers") is False),
+        ("--find-unused-parameters", words["find_unused_parameters"]),
+    ):
+        if is_given and num_devices == 1:
+            raise UsageError(f"{option} is for runs on several devices. Add --devices 2 or more, or leave it out")
+        if is_given and words["shard"]:
+            raise UsageError(f"--shard has no use for {option}, an option of DistributedDataParallel. Leave one out")
 
 
 def fits_here(host: Host, device: str, num_local: int) -> bool:

@@ -173,6 +173,12 @@ CPU, GPU = plant_host(num_cores=4), plant_host(gpus=(plant_gpu(),))
         (CPU, {"sync_batch_norm": True}, "--sync-batch-norm is for runs on several devices"),
         (CPU, {"num_devices": 2, "sync_batch_norm": True}, "BatchNorm on GPUs alone"),
         (CPU, {"restarts": 2}, "--restarts is for runs on several devices"),
+        (CPU, {"bucket_cap_mb": 3.0}, "--bucket-cap-mb is for runs on several devices"),
+        (CPU, {"broadcast_buffers": False}, "--no-broadcast-buffers is for runs on several devices"),
+        (CPU, {"find_unused_parameters": True}, "--find-unused-parameters is for runs on several devices"),
+        (CPU, {"num_devices": 2, "shard": True, "bucket_cap_mb": 3.0}, "--shard has no use for --bucket-cap-mb"),
+        (CPU, {"num_devices": 2, "shard": True, "broadcast_buffers": False}, "no use for --no-broadcast-buffers"),
+        (CPU, {"num_devices": 2, "shard": True, "find_unused_parameters": True}, "no use for --find-unused"),
         (CPU, {"num_devices": 2, "rate_rule": "cube"}, "There is no --rate-rule 'cube'. Known: legw, sqrt"),
         (CPU, {"num_devices": 2, "rate_rule": "sqrt", "learning_rate": 0.1}, "--rate-rule and --learning-rate"),
     ],
@@ -201,6 +207,17 @@ def test_what_cannot_be_shared_out_is_refused(lacks, words, refused):
 def test_devices_of_the_command_are_those_of_each_machine():
     words = command.words(num_devices=2, nodes=3, rendezvous="here:29500")
     assert words["num_devices"] == 6
+
+
+@pytest.mark.parametrize(("name", "option"), [("bucket_cap_mb", "--bucket-cap-mb"), ("num_workers", "--workers")])
+def test_a_setting_that_will_not_do_is_named_as_the_option_that_it_is(name, option):
+    with pytest.raises(UsageError, match=rf"^{option} is -3; it must be [^N]*$"):
+        command.words(**{name: -3})
+
+
+def test_a_plan_for_several_devices_is_trained_on_one_without_its_options(tmp_path):
+    told = PLAN + "[bucket_cap_mb]\nvalue = 3.0\n[broadcast_buffers]\nvalue = false\n"
+    assert settings_on(tmp_path, plan=told)[0] == [64, 1, 0.1, 8]
 
 
 @pytest.mark.parametrize(("of_plan", "nodes", "expected"), [(8, 2, 8), (1, 2, 2), (8, 1, None)])

@@ -25,7 +25,7 @@ from legroom.session import Run, Session, keep, open_session
 from legroom.setting_rules import check_workers
 from legroom.training.records import CHECKPOINT_NAME, Several, Train
 from legroom.training.schedule_text import check_schedule
-from legroom.training.several import refuse_unshared, several_devices
+from legroom.training.several import refuse_unshared, refuse_without_effect, several_devices
 
 MADE = (
     *("kind", "fresh", "anew", "settings", "target", "folder", "resume", "identity", "device", "variables", "several"),
@@ -107,6 +107,7 @@ def train(
     check_schedule(asked.schedule)
     check_workers(asked.num_workers, run.host.limits.num_cores)
     several = {name: words[name] for name in SEVERAL_WORDS}
+    refuse_without_effect(settings, asked.num_devices, several)
     more["several"] = several_devices(run.host, more["device"], given, run.timeout, **several)
     more["target"] = read_target(target) if target else None
     if until_target:

@@ -1,5 +1,6 @@
 """Words of `legroom train`."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,8 +9,11 @@ import typer
 
 from legroom.cli import options
 from legroom.errors import UsageError
+from legroom.setting_rules import RULES, lacks
 
 SHARED = options.OF_JOBS
+RENAMED = {"num_workers": "workers", "num_epochs": "epochs", "num_devices": "devices"}
+"""Settings whose options have other names."""
 of_several = partial(typer.Option, rich_help_panel="Several devices")
 """An option in the panel of those that only several devices need."""
 
@@ -118,6 +122,7 @@ def words(
     Settings that are not named are the plan's, else the job's own.
     """
     given = {name: value for name, value in dict(locals()).items() if value is not None}
+    _check_settings(given)
     if watch not in ("loss", "score"):
         raise UsageError(f"--watch is {watch!r}; it must be loss or score")
     if num_devices is not None:
@@ -125,6 +130,14 @@ def words(
     elif nodes > 1:
         given["num_devices"] = max(nodes, 1 if plan is None else devices_of(plan))
     return given
+
+
+def _check_settings(given: Mapping[str, Any]) -> None:
+    """Refuse values of settings by the names of their options; 'None' is none that can be typed."""
+    for name, value in given.items():
+        if name in RULES and (wanted := lacks(name, value).removesuffix(", or None")):
+            option = RENAMED.get(name, name.replace("_", "-"))
+            raise UsageError(f"--{option} is {value!r}; it must be {wanted}")
 
 
 def devices_of(plan: Path) -> int:

@@ -46,6 +46,15 @@ def _inside(value: float, low: float, high: float) -> float:
     return min(max(value, low), high) if math.isfinite(value) else high
 
 
+def about(number: float) -> str:
+    """A count to three digits, written out.
+
+    >>> about(1666.7), about(12.0)
+    ('1,670', '12')
+    """
+    return f"{float(f'{number:.3g}'):,.0f}"
+
+
 def open_words(plateau: Plateau, vary: str) -> str | None:
     """Why nobody knows where it begins, and what would tell; None where it is told."""
     if plateau.value is not None:
@@ -53,5 +62,5 @@ def open_words(plateau: Plateau, vary: str) -> str | None:
     if plateau.low <= plateau.smallest:
         where, way = "at any of the sizes tried, or beyond them", "more --seeds or a longer --budget"
     else:
-        where, way = f"at {plateau.low:,.3g} parameters or beyond", f"larger --{vary}s"
+        where, way = f"at {about(plateau.low)} parameters or beyond", f"larger --{vary}s"
     return f"the plateau: by these trials it may begin {where}. It takes {way} to tell"

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from legroom.questions.size.answer import SizeAnswer
 from legroom.questions.size.figures import figures_of, tables_of
+from legroom.questions.size.plateau import about
 from legroom.questions.size.wording import if_known, part, short
 from legroom.reports.figures import Section
 from legroom.reports.numbers import quantity
@@ -91,7 +92,7 @@ def _count(number: float | None) -> str:
 
 def _plateau_words(answer: SizeAnswer) -> str:
     low, high = answer.plateau_range
-    span = f"between {low or 0:,.3g} and {'any number' if high is None else f'{high:,.3g}'}"
+    span = f"between {about(low or 0)} and {'any number' if high is None else about(high)}"
     if answer.plateau_passed:
         span = "at the smallest size tried or below"
     return f"parameters from which on twice as many save less than 5 % of the updates: {span}"
@@ -129,8 +130,8 @@ def _next_rows(answer: SizeAnswer) -> Iterable[Row]:
         yield "  to pay", f"{needed:.2f} times", f"{words}{_span(answer.next_model, 'speedup_needed')}"
     link = answer.next_model.get("link_speedup_needed")
     if link is not None:
-        pace = answer.next_model["link_bytes_per_second"] / 1e9
-        words = f"a link of {pace:.3g} GB/s hides its gradients behind its backward pass, where devices share the batch"
+        pace = float(f"{answer.next_model['link_bytes_per_second'] / 1e9:.3g}")
+        words = f"a link of {pace:,g} GB/s hides its gradients behind its backward pass, where devices share the batch"
         yield "  link", f"{link:.2f} times", words
 
 

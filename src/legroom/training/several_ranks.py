@@ -51,6 +51,8 @@ class SeveralRanks(OneRank):
         self.told_to_end = False
         """Whether any was, as of the last look: what all act on."""
         self.next_look, self.last_look = 1, 0
+        self.first_done: list[int] = []
+        """Ranks that had no more batches, the first time that others had."""
 
     def prepare(self, job: Job, model: Any) -> Any:
         """With batch statistics over all ranks, and weights shared out to them, where asked for."""
@@ -94,9 +96,13 @@ class SeveralRanks(OneRank):
 
     def fewest(self, number: int) -> int:
         """The smallest that a rank has: those with more data than others leave it out."""
-        held = torch.tensor([number], device=self.device)
+        held = torch.tensor([number, -number], device=self.device)
         distributed.all_reduce(held, distributed.ReduceOp.MIN)
-        return int(held.item())
+        fewest, most = int(held[0]), -int(held[1])
+        if fewest < most and not self.first_done:
+            numbers = self._of_all(number)
+            self.first_done = [rank for rank, each in enumerate(numbers) if each == fewest]
+        return fewest
 
     def share(self, content: Any, model: Any, optimizer: Any) -> Any:
         """What the first rank read from a checkpoint, to all; of weights that are shared out, each its part."""
@@ -133,22 +139,26 @@ class SeveralRanks(OneRank):
 
     def state(self, model: Any, optimizer: Any) -> dict[str, Any]:
         """Random numbers of all ranks; weights and optimizer made whole, where they are shared out."""
-        held: list[Any] = [None] * self.num_ranks
-        distributed.all_gather_object(held, rng_state())
+        held = self._of_all(rng_state())
         if not self.parts:
             return {"ranks_rng": held}
         whole = sharding.gather(optimizer.state_dict(), keep=self.number == 0)
         return {"ranks_rng": held, "model": self.weights(model), "optimizer": whole}
 
-    def refuse_unequal(self, what: str, number: int | None) -> None:
+    def refuse_unequal(self, what: str, number: int | None, unit: str = "samples") -> None:
         """Refuse data that is not the same on all ranks, before an update would wait for ever."""
-        held: list[Any] = [None] * self.num_ranks
-        distributed.all_gather_object(held, number)
+        held = self._of_all(number)
         if len(set(held)) > 1:
             raise JobRaised(
-                f"The {what} has {', '.join(map(str, held))} samples on ranks 0 to {self.num_ranks - 1}. "
+                f"The {what} has {', '.join(map(str, held))} {unit} on ranks 0 to {self.num_ranks - 1}. "
                 "Every rank needs all of it: legroom shares it out by itself"
             )
+
+    def _of_all(self, value: Any) -> list[Any]:
+        """What each rank has."""
+        held: list[Any] = [None] * self.num_ranks
+        distributed.all_gather_object(held, value)
+        return held
 
     @property
     def _wide(self) -> torch.dtype:

@@ -1,6 +1,7 @@
 """`legroom train --devices`: ranks that die or hang, going on with another number of them, words that are refused."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from legroom import api
-from legroom.errors import JobCrashed, JobHung, UsageError
+from legroom.errors import JobCrashed, JobHung, JobRaised, UsageError
 from legroom.logbook import read_records
 from legroom.questions.train import command
 from legroom.questions.train.records import default_question
@@ -93,6 +94,56 @@ def test_ranks_wait_for_one_another_less_than_a_job_may_say_nothing(tmp_path):
     api.train("digits", device="cpu", num_devices=2, run=run)
     asked = default_question(read_records(tmp_path, "train"))
     assert 50 < asked.several["wait_seconds"] < 90
+
+
+SHORT = f"""
+import os, sys
+from dataclasses import replace
+sys.path.insert(0, {str(JOBS)!r})
+import iterable
+from torch.utils.data import DataLoader
+
+NUM = 100 if os.environ.get("RANK") == "1" else 200
+
+class Short(iterable.Stream):
+    def __iter__(self):
+        return (sample for _, sample in zip(range(NUM), super().__iter__()))
+
+class Batches:
+    def __init__(self, data, size):
+        self.batches = DataLoader(data, size)
+    def __len__(self):
+        return NUM // 10
+    def __iter__(self):
+        return iter(self.batches)
+
+def stream():
+    return replace(iterable.job(), train_data=Short, num_samples=None)
+
+def generated():
+    return replace(stream(), loader=lambda data, settings: iter(DataLoader(data, settings.batch_size)))
+
+def counted():
+    return replace(stream(), loader=lambda data, settings: Batches(data, settings.batch_size))
+"""
+"""Jobs whose second rank reads half as much as the first."""
+
+
+@pytest.mark.parametrize(("name", "more"), [("stream", "shares out$"), ("generated", "unless that is one batch")])
+def test_a_rank_that_has_less_data_than_others_and_so_shortens_the_epoch_is_named(tmp_path, name, more):
+    (tmp_path / "short.py").write_text(SHORT)
+    run = api.Run(out=tmp_path / "run", host=plant_host(num_cores=2))
+    answer = api.train(f"{tmp_path / 'short.py'}:{name}", device="cpu", batch_size=10, num_devices=2, run=run)
+    assert answer.num_steps == 5
+    (told,) = [note for note in answer.notes if re.search("^Rank 1 of 2 had no more batches while others had", note)]
+    assert re.search(more, told)
+
+
+def test_a_loader_of_another_length_on_each_rank_is_refused(tmp_path):
+    (tmp_path / "short.py").write_text(SHORT)
+    run = api.Run(out=tmp_path / "run", host=plant_host(num_cores=2))
+    with pytest.raises(JobRaised, match="The job's loader has 10, 5 batches for each of them on ranks 0 to 1"):
+        api.train(f"{tmp_path / 'short.py'}:counted", device="cpu", batch_size=10, num_devices=2, run=run)
 
 
 PLAN = 'job = "digits"\n' + "".join(

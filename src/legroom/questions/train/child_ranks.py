@@ -100,12 +100,27 @@ def train_rank(arguments: dict[str, Any], built: BuiltJob, rank: Rank) -> dict[s
         interrupted=lambda: ranks.told_to_end,
         ranks=ranks,
     )
+    if built.job.loader is not None:
+        ranks.refuse_unequal("job's loader", run.trainer.feed.num_batches, "batches for each of them")
     trained = run.go()
-    trained.notes.extend(_norm_notes(run, several))
+    trained.notes.extend([*_norm_notes(run, several), *_short_notes(ranks, run)])
     if rank.num_restarts:
         times = "once" if rank.num_restarts == 1 else f"{rank.num_restarts} times"
         trained.notes.append(f"All processes were started anew {times} after one had failed")
     return to_json(trained)
+
+
+def _short_notes(ranks: SeveralRanks, run: Run) -> list[str]:
+    """Which ranks had less data than others."""
+    is_dealt = run.trainer.job.loader is not None
+    if not ranks.first_done or (is_dealt and run.trainer.feed.num_batches is not None):  # then it is a batch at most
+        return []
+    names = f"{'Rank' if len(ranks.first_done) == 1 else 'Ranks'} {', '.join(map(str, ranks.first_done))}"
+    ways = ", unless that is one batch of a number that the devices do not divide" if is_dealt else ""
+    return [
+        f"{names} of {ranks.num_ranks} had no more batches while others had: epochs end there for all, and what the "
+        f"others had left was not trained on. Let every rank read all of the data, which legroom shares out{ways}"
+    ]
 
 
 def _norm_notes(run: Run, several: Several) -> list[str]:

@@ -113,7 +113,7 @@ def test_a_plan_that_is_not_surely_better_keeps_the_jobs_own_settings(planted, t
     assert any("not surely less" in note for note in answer.notes)
     assert summary(answer).startswith("Keep the job's own settings")
     assert summary(replace(answer, num_workers=2)).startswith("Keep the job's own batch, rate and length")
-    assert what_if_of(answer).mark == "found, not recommended"
+    assert what_if_of(answer).mark == "as recommended", "the controls begin at the own settings"
 
 
 def test_a_target_that_nothing_reaches_leaves_the_nearest_trial_and_says_what_is_missing(planted, tmp_path):

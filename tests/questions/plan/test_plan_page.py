@@ -25,6 +25,30 @@ def test_the_controls_begin_at_the_plans_own_forecast(answer):
     assert asked.target == "loss 0.12"
 
 
+@pytest.fixture(scope="module")
+def kept(planted, tmp_path_factory):
+    own = replace(planted.OWN, batch_size=256, learning_rate=0.1, num_epochs=10)
+    return planted.ask(tmp_path_factory.mktemp("kept"), planted.plant(own=own))
+
+
+@pytest.mark.parametrize("more", [{}, {"num_workers": 2}, {"predicted_seconds": 50.0, "predicted_range": (40.0, 62.5)}])
+def test_where_the_own_settings_stay_the_controls_begin_at_their_run(kept, more):
+    assert kept.kept
+    own = {**kept.factors["own"], "batch_size": 48}
+    seconds = more.get("predicted_seconds", kept.predicted_seconds)
+    own["step_seconds"] = (seconds - own["num_evaluations"] * own["evaluation"]) / own["num_steps"]
+    answer = replace(kept, factors={**kept.factors, "own": own, "batch_size": 512, "num_workers": 7}, **more)
+    asked = what_if_of(answer)
+    low, likely, high = what_if.seconds_range(asked.factors)
+    assert (likely, high) == pytest.approx((answer.predicted_seconds, answer.predicted_range[1]))
+    assert low == pytest.approx(answer.predicted_range[0])
+    assert (asked.factors["batch_size"], asked.factors["num_workers"]) == (48, answer.num_workers)
+    assert what_if.steps_range(asked.factors) == pytest.approx([own["num_steps"]] * 2)
+    assert 48 in asked.candidates
+    assert asked.mark == "as recommended"
+    assert "as if its rate were moved" in asked.guessed["batch_size"]
+
+
 def test_an_easier_target_takes_fewer_updates_by_what_trials_at_the_rate_showed(answer, planted):
     asked = what_if_of(answer).factors
     values, updates = asked["values"], asked["updates"]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
+from legroom.laws import what_if
 from legroom.laws.time_to_target import steps_to_target, update_size
 from legroom.laws.what_if import Factors
 from legroom.questions.plan.answer import PlanAnswer
@@ -18,6 +19,10 @@ LINK = 25e9
 ALONE: Mapping[str, Any] = {"numbers": [1], "slowdowns": [1.0], "extras": [0.0], "on_one_machine": 0}
 """Where one device alone was looked at."""
 NO_LIMIT = parse_bytes("1TiB")
+OWN_RUN = (
+    "The job's own settings stay, and their run is what is shown. At other batches nobody ran it: its updates follow "
+    "from the critical batch size, as if its rate were moved as well."
+)
 
 
 def what_if_of(answer: PlanAnswer) -> WhatIf | None:
@@ -25,15 +30,17 @@ def what_if_of(answer: PlanAnswer) -> WhatIf | None:
     given = answer.factors
     if not given.get("sizes") or not given.get("least_steps"):
         return None
-    own = int(given["batch_size"] * given["num_passes"])
+    stays = answer.num_steps is None and answer.predicted_seconds is not None and given.get("own")
+    factors = _of_own_run(answer, _factors(given)) if stays else _factors(given)
+    own = int(factors["batch_size"] * factors["num_passes"])
     return WhatIf(
-        factors=_factors(given),
+        factors=factors,
         candidates=doublings(min(given["sizes"]), BEYOND * max(given["sizes"]), own),
         target=target_words(given.get("target", "")),
         baseline_seconds=given.get("baseline_seconds"),
-        guessed=dict(_guessed(given)),
+        guessed={**dict(_guessed(given)), **({"batch_size": OWN_RUN} if stays else {})},
         figure=FIGURE,
-        mark="found, not recommended" if answer.kept else "as recommended",
+        mark="found, not recommended" if answer.kept and not stays else "as recommended",
     )
 
 
@@ -66,6 +73,28 @@ def _factors(given: Mapping[str, Any]) -> Factors:
     }
     known = {name: 0.0 if value is None else value for name, value in found.items()}
     return cast("Factors", {**known, critical: found[critical]})
+
+
+def _of_own_run(answer: PlanAnswer, found: Factors) -> Factors:
+    """The run of the job's own settings, which stay, with its own pace, updates and range.
+
+    What trials came to at the rate that was found says nothing of other targets at the job's own.
+    """
+    own = answer.factors["own"]
+    assert answer.predicted_seconds is not None
+    assert answer.predicted_range is not None
+    size = update_size(own["batch_size"], own["num_passes"], 1)
+    factors = {**found, **{name: own[name] for name in ("batch_size", "num_passes", "num_steps")}, "known_size": size}
+    factors |= {"num_devices": 1, "num_workers": answer.num_workers, "values": [], "updates": []}
+    factors |= {name: own[name] for name in ("evaluation", "num_evaluations")}
+    factors["update"] = min(found["update"], own["step_seconds"] / 2)
+    *parts, _, _ = what_if.step_parts(cast("Factors", factors))
+    scale = (own["step_seconds"] - factors["update"]) / sum(parts)
+    for name in ("inline_seconds", "worker_seconds", "core_seconds"):
+        factors[name] *= scale
+    factors["seconds"] = [scale * seconds for seconds in found["seconds"]]
+    factors |= {"steps_spread": answer.predicted_range[1] / answer.predicted_seconds, "seconds_spread": 1.0}
+    return cast("Factors", factors)
 
 
 def _target(given: Mapping[str, Any]) -> dict[str, Any]:

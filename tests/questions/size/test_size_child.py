@@ -63,6 +63,26 @@ def test_usual_values_that_the_job_refuses_are_left_out_and_a_width_that_is_not_
     assert (unused.own, unused.num_parameters) == (1, [241, 241])
 
 
+def test_what_the_job_raises_where_no_size_can_be_made_is_told(built, tmp_path):
+    def never(width):
+        raise ValueError("mat1 and mat2 cannot be multiplied")
+
+    built.__dict__["job"] = replace(built.job, resize={"width": never})
+    found = count_sizes(CountSizes(vary="width", values=[8], skips=True), built)
+    assert (found.own, found.refused) == (None, [8])
+    assert found.why == "at 1 it raised ValueError: mat1 and mat2 cannot be multiplied"
+    bad = tmp_path / "bad.py"
+    bad.write_text(
+        f"from dataclasses import replace\nimport runpy\n"
+        f"whole = runpy.run_path({RESIZABLE.removesuffix(':job')!r})['job']\n"
+        "def never(width):\n    raise ValueError('no such width')\n"
+        "def job():\n    return replace(whole(), resize={'width': never, 'depth': never})\n"
+    )
+    for vary in ("width", "depth"):
+        with pytest.raises(UsageError, match=rf"it raised ValueError: no such width. Name --{vary}s"):
+            api.size(f"{bad}:job", vary=vary, run=api.Run(out=tmp_path / vary))
+
+
 def test_a_trial_trains_the_size_on_its_share_until_the_loss_has_settled(built):
     found = train_size(trial(built, cools=True), built)
     assert (found.outcome, found.num_parameters, found.num_samples) == ("settled", 81, 128)

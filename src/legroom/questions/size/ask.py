@@ -247,8 +247,10 @@ def count_values(session: Session, vary: Dimension, named: Sequence[int] | None)
     if vary not in seen.names:
         others = f"; it can vary {' and '.join(seen.names)}" if seen.names else ""
         raise UsageError(f"This job does not say how to change its {vary}{others}. {HOW_TO_RESIZE.format(vary)}")
-    values = sorted(named if named is not None else _default_values(vary, seen.own))
+    values = sorted(named if named is not None else _default_values(vary, seen))
     counted = session.ask(CountSizes(vary=vary, values=values, skips=named is None))
+    if not counted.num_parameters:
+        raise UsageError(f"This job can make a model of no {vary} of {_list(values)}: {counted.why}. Name --{vary}s")
     values = [value for value in values if value not in counted.refused]
     counts = counted.num_parameters
     if len(set(counts)) < len(counts):
@@ -260,12 +262,17 @@ def count_values(session: Session, vary: Dimension, named: Sequence[int] | None)
     return values, counted
 
 
-def _default_values(vary: Dimension, own: int | None) -> list[int]:
+def _default_values(vary: Dimension, seen: SizesCounted) -> list[int]:
     """The job's own width and three smaller; depths from 1 on."""
+    own = seen.own
     if vary == "depth":
         return sorted({*DEPTHS, *([own] if own else [])})
     if own is None:
-        raise UsageError("No width gives a model with as many parameters as the job's own. Name --widths, as 32,64,128")
+        why = f"; {seen.why}" if seen.why else ""
+        raise UsageError(
+            f"No width was found that gives a model with as many parameters as the job's own{why}. "
+            "Name --widths, as 32,64,128"
+        )
     smaller = [own // 2**power for power in range(1, NUM_SMALLER + 1)]
     # At 1 there is none, and a resize that does not use its width gives the job's own model there.
     return sorted({own, *(value for value in smaller if value)}) if own > 1 else [1, 2]

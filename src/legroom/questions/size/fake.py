@@ -98,7 +98,8 @@ class FakeSizes:
         if refused and not request.skips:
             raise JobRaised(f"planted: no model of {refused[0]}")
         counts = [self.parameters(value) for value in request.values if value not in refused]
-        return SizesCounted(names=list(self.names), own=self.own, num_parameters=counts, refused=refused)
+        why = f"at {refused[-1]} it raised ValueError: planted" if refused else ""
+        return SizesCounted(names=list(self.names), own=self.own, num_parameters=counts, refused=refused, why=why)
 
     def train(self, request: TrainSize) -> SizeTrained:
         """A trial's record."""

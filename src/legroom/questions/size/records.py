@@ -44,6 +44,9 @@ class SizesCounted:
     """At each value asked for, refused ones left out."""
     refused: list[int] = field(default_factory=list)
     """Values at which the job cannot make a model."""
+    why: str = ""
+    """What the job raised where it made no model, asked for or met in the search for its own; empty where the last
+    value tried gave one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,5 @@
 """Counts the parameters of the job's model at other sizes."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,24 +20,40 @@ def count_sizes(request: CountSizes, built: BuiltJob) -> SizesCounted:
     resize = built.job.resize
     if request.vary not in resize:
         return SizesCounted(names=sorted(resize), own=None, num_parameters=[])
-    make = resize[request.vary]
-    counts = [_count(make, request, value) for value in request.values]
+    sizes = _Sizes(resize[request.vary], request.vary)
+    own = _own(sizes, count(built.model))
+    counts = [sizes.at(value) for value in request.values] if request.skips else [*map(sizes.count, request.values)]
     return SizesCounted(
         names=sorted(resize),
-        own=_own(make, count(built.model)),
+        own=own,
         num_parameters=[num for num in counts if num is not None],
         refused=[value for value, num in zip(request.values, counts, strict=True) if num is None],
+        why=sizes.why,
     )
 
 
-def _count(make: Maker, request: CountSizes, value: int) -> int | None:
-    """Parameters there; None where the job refuses the value and nobody named it."""
-    try:
-        return count(build(make, request.vary, value))
-    except Exception:
-        if request.skips:
-            return None
-        raise
+class _Sizes:
+    """Parameters by value, each built once."""
+
+    def __init__(self, make: Maker, vary: str) -> None:
+        self.make, self.vary = make, vary
+        self.why = ""
+        """What the job raised, at the first value since one was made."""
+        self._found: dict[int, int | None] = {}
+
+    def at(self, value: int) -> int | None:
+        """Parameters there; None where the job refuses the value."""
+        if value not in self._found:
+            try:
+                self._found[value], self.why = self.count(value), ""
+            except Exception as error:
+                self._found[value] = None
+                self.why = self.why or f"at {value:,} it raised {type(error).__name__}: {error}"
+        return self._found[value]
+
+    def count(self, value: int) -> int:
+        """The same, and what the job raises."""
+        return count(build(self.make, self.vary, value))
 
 
 def count(model: nn.Module) -> int:
@@ -62,16 +77,9 @@ def build(make: Maker, vary: str, value: int) -> nn.Module:
     return model
 
 
-def _own(make: Maker, wanted: int) -> int | None:
+def _own(sizes: _Sizes, wanted: int) -> int | None:
     """The value with as many parameters as wanted, by doubling and halving; values the job refuses are no answer."""
-
-    @functools.cache
-    def at(value: int) -> int | None:
-        try:
-            return count(build(make, "", value))
-        except Exception:
-            return None
-
+    at = sizes.at
     low, high = 0, next((2**n for n in range(MOST_DOUBLINGS) if (at(2**n) or 0) >= wanted), 0)
     while high - low > 1:
         middle = (low + high) // 2

@@ -256,12 +256,16 @@ def test_json_holds_the_promised_names(ask, tmp_path):
         ({"budget": 1.0}, "--budget is 1 s"),
         ({"seeds": 0}, "--seeds is 0"),
         ({"within": -1.0}, "--within is -1 s"),
+        ({"device": "cuda"}, "CUDA was asked for"),
         ({"target": "score=0.9"}, "sizes are judged by loss. Write loss=0.1"),
     ],
 )
-def test_wrong_words_are_refused_in_a_sentence(ask, tmp_path, words, sentence):
+def test_wrong_words_are_refused_in_a_sentence_and_by_a_dry_run_too(ask, tmp_path, words, sentence):
     with pytest.raises(UsageError, match=sentence):
         ask(PLANTED, tmp_path, **words)
+    if "a batch" not in sentence and "planted" not in words:  # the job says what a batch is
+        with pytest.raises(UsageError, match=sentence):
+            ask_size.foresee("digits", **words, run=api.Run(out=tmp_path, host=plant_host()))
 
 
 def test_the_least_share_that_is_named_can_be_named(ask, tmp_path):

@@ -124,20 +124,26 @@ def foresee(
     job: AnyJob = "digits",
     *,
     options: Mapping[str, str] | None = None,
+    device: str = "auto",
     widths: Sequence[int] | None = None,
     depths: Sequence[int] | None = None,
     fractions: Sequence[float] | None = None,
     vary: str = "width",
+    rate_rule: str = "fixed",
     compare_optimizers: bool = False,
+    target: str | None = None,
+    within: float | None = None,
     budget: float = 180.0,
     seeds: int = 3,
     run: Run | None = None,
 ) -> Foreseen:
-    """Which trials would `size` run, and how long may they take? Runs none."""
+    """Which trials would `size` run, and how long may they take? Runs none, and refuses the words that `size` does."""
     run = run or Run()
-    address, dimension = address_of(job, options), _dimension(vary)
+    address, dimension, rule = address_of(job, options), _dimension(vary), _rule(rate_rule, vary)
     values = _named(dimension, widths, depths) or _as_many(dimension)
-    _check_numbers(fractions=fractions, budget=budget, within=None, seeds=seeds)
+    _check_numbers(fractions=fractions, budget=budget, within=within, seeds=seeds)
+    loss = _wanted(target)
+    check_cuda(run.host, device)
     question = SizeQuestion(
         device="cpu",
         settings={},
@@ -147,7 +153,9 @@ def foresee(
         num_parameters=values,
         fractions=_usual_fractions(LEAST_FRACTION) if fractions is None else _without_whole(fractions),
         num_samples=0,
+        rate_rule=rule,
         num_seeds=seeds,
+        target_loss=loss,
         compares_solvers=compare_optimizers,
     )
     check_places(question)

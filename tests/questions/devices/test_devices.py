@@ -222,6 +222,36 @@ def test_how_far_more_devices_were_looked_at_is_told_where_none_stopped_paying(t
     assert stops(ask(tmp_path / "c", FakeRing(bandwidth=1e7))) == "at 2"
 
 
+@pytest.mark.parametrize(
+    ("words", "num_samples", "because"),
+    [
+        ({"batch_size": 33, "scaling": "strong"}, 60_000, "33 samples cannot be shared out evenly to 2 devices"),
+        ({"batch_size": 66, "scaling": "strong"}, 60_000, "66 samples cannot be shared out evenly to 4 devices"),
+        ({"scaling": "weak"}, 100, "an update of 2 devices takes 128 samples, and there are 100"),
+        ({"scaling": "weak"}, 200, "an update of 4 devices takes 256 samples, and there are 200"),
+        ({"batch_size": 2, "scaling": "strong"}, 60_000, "2 samples leave none for each of more"),
+        ({"most": 1}, 60_000, "no more may be taken"),
+        ({"most": 2}, 60_000, "no more may be taken"),
+    ],
+)
+def test_why_no_more_devices_are_taken_is_what_bars_them(tmp_path, words, num_samples, because):
+    ring = FakeRing(gradient_bytes=(4,), sample_seconds=0.1, bandwidth=1e15, latency=1e-12, gain_by_threads=0.774)
+    machine = FakeMachine(ring, num_samples=num_samples)
+    answer = ask(tmp_path, machine=machine, **words)
+    assert answer.recommendations[0].because.split("; ")[-1] == because
+    if answer.stops_paying_at is None:
+        assert next(why for name, _, why in rows(answer) if name == "stops paying") == because
+    assert stops(answer) != "no forecast"
+
+
+def test_local_peak_leaves_samples_for_a_second_device(tmp_path):
+    machine = FakeMachine(FakeRing(fixed_seconds=1.0, gradient_bytes=(4,)), num_samples=512)
+    answer = ask(tmp_path / "a", machine=machine, rule="local-peak")
+    assert (answer.batch_size, answer.num_devices) == (256, 2)
+    alone = FakeMachine(FakeRing(fixed_seconds=1.0), num_samples=512)
+    assert ask(tmp_path / "b", machine=alone, rule="local-peak", most=1).batch_size == 512
+
+
 def test_no_more_devices_are_taken_than_may_be(tmp_path):
     assert ask(tmp_path / "a", RINGS["compute"], most=2).num_devices == 2
     assert ask(tmp_path / "b", RINGS["compute"], link="nvlink", measured=1).num_devices > 4

@@ -34,7 +34,8 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
     facts, link = evidence.facts, evidence.link(question)
     forecaster = None if link is None else _forecaster(evidence, question, link)
     points = all_points(evidence, question, forecaster)
-    scaling, num, stops, seen = choose(points, question, evidence)
+    choice = choose(points, question, evidence)
+    scaling, num, stops = choice.scaling, choice.num_devices, choice.stops
     chosen = next(point for point in points if (point["num_devices"], point["scaling"]) == (num, scaling))
     off, _ = buffers_off(facts)
     cap, caps = question.bucket_cap_mb, dict[float | None, float]()
@@ -59,7 +60,7 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
         ],
         not_measured=[*question.missing, *unmeasured(evidence, question)],
         recommendations=[
-            recommend_devices(chosen, points, stops, question, evidence),
+            recommend_devices(chosen, points, choice, evidence.gain_by_threads(question)),
             *recommend_buckets(cap, caps, num),
             recommend_buffers(facts),
             *rate,
@@ -78,7 +79,8 @@ def advise(records: Records, question: DevicesQuestion) -> DevicesAnswer:
         device_batch_size=settings["batch_size"],
         scaling=scaling,
         stops_paying_at=stops,
-        num_seen=seen,
+        num_seen=choice.seen,
+        no_more_because=choice.because,
         bucket_cap_mb=cap,
         broadcast_buffers=not off,
         find_unused_parameters=bool(facts.unused_parameters),

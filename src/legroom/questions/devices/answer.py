@@ -33,6 +33,8 @@ class DevicesAnswer(Answer):
     """The first number of devices, up to `num_seen`, that pays no more; None where all do."""
     num_seen: int | None = None
     """The most that were looked at: numbers that a run can have, of that scaling. None: an answer of before."""
+    no_more_because: str = ""
+    """Why no more are recommended."""
     bucket_cap_mb: float | None
     """None: torch's own, 1 MiB and then 25, is as good as any."""
     broadcast_buffers: bool

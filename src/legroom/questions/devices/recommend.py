@@ -7,7 +7,7 @@ from legroom.laws.communication import BUCKET_CAP_MB
 from legroom.laws.rate_scaling import legw
 from legroom.questions.base import Recommendation
 from legroom.questions.devices.batches import own_recipe
-from legroom.questions.devices.choice import PAYS
+from legroom.questions.devices.choice import NO_MORE, PAYS, Choice
 from legroom.questions.devices.evidence import Evidence
 from legroom.questions.devices.forecast import SAME
 from legroom.questions.devices.records import BackwardTimes, DevicesQuestion
@@ -32,22 +32,12 @@ def settings_of(evidence: Evidence, chosen: dict[str, Any], rate: Sequence[Recom
 def recommend_devices(
     chosen: dict[str, Any],
     points: Sequence[dict[str, Any]],
-    stops: int | None,
-    question: DevicesQuestion,
-    evidence: Evidence,
+    choice: Choice,
+    gain: float | None,
 ) -> Recommendation:
-    """How many, and the range from half as many to twice as many."""
-    num, gain = chosen["num_devices"], evidence.gain_by_threads(question)
-    if num > 1:
-        because = _speedup_words(chosen, gain, stops)
-    elif stops == 2:
-        because = "a second device would not reach the target 1.3 times sooner"
-    elif gain is not None and question.num_most > 1 and len(points) > len(question.scalings):
-        because = (
-            f"a process with all cores is {gain:.3g} times as fast as one with a thread, and several of those are not"
-        )
-    else:
-        because = "no more may be taken"
+    """How many, and the range from half as many to twice as many; `gain`: of one process with all cores."""
+    num = chosen["num_devices"]
+    because = _speedup_words(chosen, gain, choice) if num > 1 else choice.because
     alike = [point["num_devices"] for point in points if point["scaling"] == chosen["scaling"]]
     beside = [each for each in alike if each <= 2 * num and 2 * each >= num]
     return Recommendation(
@@ -55,13 +45,15 @@ def recommend_devices(
     )
 
 
-def _speedup_words(chosen: dict[str, Any], gain: float | None, stops: int | None) -> str:
+def _speedup_words(chosen: dict[str, Any], gain: float | None, choice: Choice) -> str:
     how, speedup = "forecast" if chosen["predicted"] else "measured", chosen["speedup"]
     words = [f"{chosen['scaling']} speed-up of {speedup:.3g} ({how})"]
     if gain is not None:
         words = [f"{words[0]} over a process with one thread, {speedup / gain:.3g} over one with all cores"]
-    if stops:
-        words.append(f"from {stops:,} on twice the devices are less than {PAYS} times faster")
+    if choice.stops:
+        words.append(f"from {choice.stops:,} on twice the devices are less than {PAYS} times faster")
+    if not choice.stops or choice.because == NO_MORE:
+        words.append(choice.because)
     return "; ".join(words)
 
 

@@ -33,7 +33,8 @@ def sizes_for(batch_size: int, *, strong: bool, least: int) -> list[int]:
 def local_peak(session: Session, question: DevicesQuestion) -> DevicesQuestion:
     """The question at the batch per device from which twice as much gains hardly any throughput."""
     size = question.largest_batch or question.batch_size
-    limit = min(LARGEST_BATCH, question.num_samples or LARGEST_BATCH)
+    # A second device needs as many samples for its share of the same update.
+    limit = min(LARGEST_BATCH, (question.num_samples or LARGEST_BATCH) // min(2, question.num_most))
     best = session.ask(question.backward(size))
     while 2 * size <= limit:
         session.progress(f"batch of {2 * size:,} on one device", 0.05)

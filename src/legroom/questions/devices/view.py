@@ -74,7 +74,8 @@ def rows(answer: DevicesAnswer) -> Iterable[Row]:
     if answer.messages:
         best = max(each["bus_bytes_per_second"] for each in answer.messages)
         yield "bus", f"{best / 1e9:.3g} GB/s", "at best, 2(N-1)/N * bytes / seconds, 1e9 bytes a GB"
-    yield "stops paying", _stops(answer), "twice the devices, under 1.3 times faster"
+    pays = "twice the devices, under 1.3 times faster"
+    yield "stops paying", _stops(answer), pays if answer.stops_paying_at else answer.no_more_because or pays
     if "bucket_cap_mb" in because:
         cap = "torch's own" if answer.bucket_cap_mb is None else f"{answer.bucket_cap_mb:g}"
         yield "bucket_cap_mb", cap, because["bucket_cap_mb"]
@@ -90,7 +91,9 @@ def _stops(answer: DevicesAnswer) -> str:
     if answer.stops_paying_at is not None:
         return f"at {answer.stops_paying_at:,}"
     seen = answer.num_seen or max(point["num_devices"] for point in answer.points)
-    return "no forecast" if seen == 1 else f"not seen up to {seen:,}"
+    if seen > 1:
+        return f"not seen up to {seen:,}"
+    return "no forecast" if all(point["num_devices"] == 1 for point in answer.points) else "unknown"
 
 
 def _data_parallel_row(found: Mapping[str, Any]) -> Row:

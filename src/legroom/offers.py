@@ -189,5 +189,5 @@ def _here(machine: str, precision: str, entries: Iterable[Entry]) -> Peaks:
             return Peaks(flops_per_second=flops, bytes_per_second=num_bytes)
     raise NothingMeasured(
         f"Nothing beside the plan tells how fast {machine or 'its device'} is at best. "
-        "Run legroom speed with the same --out"
+        "Plan again, or run legroom speed without --quick and with the plan's folder as --out"
     )

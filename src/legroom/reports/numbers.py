@@ -30,6 +30,16 @@ def quantity(value: Any, unit: str = "") -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
+def target_words(text: str) -> str:
+    """A target in few digits; plans hold them all, since a score of 357 in 360 must meet itself.
+
+    >>> target_words("score=0.9916666666666667"), target_words("")
+    ('score 0.9917', 'the target')
+    """
+    name, _, value = text.partition("=")
+    return f"{name} {float(value):.4g}" if value else "the target"
+
+
 def epoch_label(answer: Answer) -> str:
     """What `epoch_seconds` measures, in words."""
     return "time of 1,000 samples" if _num_samples(answer) is None else "time of an epoch"

@@ -14,9 +14,10 @@ from legroom.cli.app import app
 from legroom.errors import NothingMeasured, UsageError
 from legroom.laws.time_to_target import steps_to_target
 from legroom.offers import offers_table
-from legroom.plan_file import read_plan
+from legroom.plan_file import read_plan, write_plan
 from legroom.questions.explain.view import print_explain
 from legroom.questions.explain.what_if import batch_table
+from legroom.reports.saved_answers import save_answer
 from legroom.testing import FakeMachine, plant_host
 
 PLAN = """job = "digits"
@@ -106,6 +107,62 @@ def test_where_the_own_settings_stay_no_batch_is_called_chosen_and_the_rate_is_s
     print_explain(Console(file=said, width=200), answer)
     assert "at the rate that was found, which is not recommended" in said.getvalue()
     assert "chosen" not in said.getvalue()
+
+
+def planned(folder):
+    """A plan as legroom writes it, its answer beside it, made of a run whose critical batch size nobody knows."""
+    run = api.Run(out=folder, engine=FakeMachine(), host=plant_host())
+    answer = api.plan("digits", device="cpu", run=run)
+    unknown = {"critical_batch_size": None, "batch_size": 128, "num_passes": 1, "num_devices": 1, "num_workers": 0}
+    pace = dict.fromkeys(("inline_seconds", "worker_seconds", "contention", "coherence", "core_seconds"), 0.0)
+    spread = {"steps_spread": 1.2, "seconds_spread": 1.1}
+    answer = replace(answer, factors={**FACTORS, **unknown, **pace, **spread})
+    save_answer(folder, answer)
+    path = folder / "plan.toml"
+    plan = replace(read_plan(path), target="score=0.9777777777777777", predicted_seconds=12.0, notes=["Stop those"])
+    write_plan(plan, path)
+    return path, answer
+
+
+def said_of(answer):
+    said = io.StringIO()
+    print_explain(Console(file=said, width=200), answer)
+    return said.getvalue()
+
+
+def test_where_the_critical_batch_is_unknown_both_ends_are_told():
+    rows = batch_table({**FACTORS, "critical_batch_size": None, "batch_size": 128}, 128)
+    assert {row["batch_size"]: row["num_steps_range"] for row in rows} == {
+        32: (100.0, 400.0), 64: (100.0, 200.0), 128: (100.0, 100.0), 256: (50.0, 100.0)
+    }  # fmt: skip
+    assert rows[0]["seconds_range"] == pytest.approx((100 * 0.01, 400 * 0.01))
+    assert rows[0]["seconds"] == rows[0]["seconds_range"][1]
+
+
+def test_the_batch_rests_on_what_tells_of_others_too_and_all_is_told_as_of_when_it_was_made(tmp_path):
+    path, _ = planned(tmp_path)
+    told = api.explain(path)
+    (item,) = api.explain(path, "batch_size").explained
+    assert {"step_times", "grown"} <= {weight["kind"] for weight in item["evidence"]}
+    assert "When the plan was made: Stop those" in told.notes
+    said = said_of(told)
+    assert "score 0.9778 is foretold in 12.0 s" in said
+    assert "The critical batch size was not measured" in said
+    assert not any(item["edited"] for item in told.explained)
+
+
+def test_a_value_that_was_changed_by_hand_is_marked_and_nothing_is_foretold(tmp_path):
+    path, answer = planned(tmp_path)
+    value = f"value = {answer.batch_size}"
+    assert value in path.read_text()
+    path.write_text(path.read_text().replace(value, "value = 100000", 1))
+    told = api.explain(path)
+    assert {item["name"] for item in told.explained if item["edited"]} == {"batch_size"}
+    said = said_of(told)
+    assert "nothing is foretold" in said
+    assert "changed by hand; reason, range and records are of what the plan had found" in said
+    (tmp_path / "answers" / "plan.json").unlink()
+    assert api.explain(path, "batch_size").explained[0]["edited"], "it lies outside its range"
 
 
 def on_h200(folder, more="[num_steps]\nvalue = 1000\n"):

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,14 @@ from legroom.plan_file import Plan, read_plan
 from legroom.questions.base import Answer, Recommendation
 from legroom.questions.explain.what_if import batch_table
 from legroom.requests import record_kinds
+from legroom.setting_rules import is_number
 
 if TYPE_CHECKING:
     from legroom.reports.saved_answers import SavedAnswer
 
+WHEN_MADE = "When the plan was made: "
+OF_FORECASTS = ("step_times", "grown")
+"""Records by which a plan forecasts batches that it does not choose: how long steps and learning take."""
 WHERE = "questions."
 """Before a question's name in the address of the function that answers a request."""
 
@@ -31,9 +35,13 @@ class ExplainAnswer(Answer):
     predicted_seconds: float | None
     predicted_range: tuple[float, float] | None
     explained: list[dict[str, Any]]
-    """`name`, `value`, `range`, `because`, `evidence` (kind, number of records, seconds they took), `findings`."""
+    """`name`, `value`, `range`, `because`, `evidence` (kind, number of records, seconds they took), `findings`,
+    `edited`: whether it is not what the plan found, of which reason and range are."""
     batches: list[dict[str, Any]]
-    """What other batch sizes would take, by the plan's own laws; empty where they are not kept beside it."""
+    """What other batch sizes would take, by the plan's own laws; empty where they are not kept beside it. Where nobody
+    measured the critical batch size, both ends differ."""
+    edited: bool = False
+    """Whether the plan was changed by hand: it then foretells nothing."""
     kept: bool = False
     """Whether the job's own settings stay: the batches are then told at a rate that was found and not recommended."""
     offers: list[dict[str, Any]] = field(default_factory=list)
@@ -52,21 +60,30 @@ def explain(plan: Path | str, name: str | None = None, *, offers: str | None = N
     plans = [each.answer for each in saved if each.question == "plan"]
     factors = getattr(plans[0], "factors", None) or {} if plans else {}
     batch_size, kept = planned.value("batch_size"), planned.value("num_steps") is None
+    batches = batch_table(factors, batch_size, kept=kept) if name in (None, "batch_size") else []
+    found = {item.name: item.value for item in plans[0].recommendations} if plans else {}
     return ExplainAnswer(
         job=planned.job,
         machine=planned.machine,
         seconds=0.0,
-        notes=[*planned.notes, *notes] if name is None else notes,
+        notes=[*(WHEN_MADE + note for note in planned.notes), *notes] if name is None else notes,
         not_measured=planned.not_measured if name is None else [],
         plan_path=str(path),
         goal=planned.goal,
         target=planned.target,
         predicted_seconds=planned.predicted_seconds,
         predicted_range=planned.predicted_range,
-        explained=[_explain(item, entries, saved) for item in chosen],
+        explained=[
+            {
+                **_explain(_with_forecasts(item) if batches else item, entries, saved),
+                "edited": item.value != found.get(item.name, item.value) or (planned.edited and _is_outside(item)),
+            }
+            for item in chosen
+        ],
         offers=offers_table(offers, planned, factors, entries) if offers is not None else [],
-        batches=batch_table(factors, batch_size, kept=kept) if name in (None, "batch_size") else [],
+        batches=batches,
         kept=kept,
+        edited=planned.edited,
     )
 
 
@@ -98,6 +115,13 @@ def _beside(folder: Path) -> "tuple[list[Entry], list[SavedAnswer], list[str]]":
     return entries, saved, notes
 
 
+def _with_forecasts(item: Recommendation) -> Recommendation:
+    """The batch resting on what tells of other batches too, also where the job's own was only proved to fit."""
+    if item.name != "batch_size":
+        return item
+    return replace(item, evidence=list(dict.fromkeys([*item.evidence, *OF_FORECASTS])))
+
+
 def _explain(item: Recommendation, entries: Sequence[Entry], saved: "Sequence[SavedAnswer]") -> dict[str, Any]:
     return {
         "name": item.name,
@@ -107,6 +131,14 @@ def _explain(item: Recommendation, entries: Sequence[Entry], saved: "Sequence[Sa
         "evidence": [_weight(kind, entries) for kind in item.evidence],
         "findings": [finding for kind in item.evidence for finding in _findings(kind, saved)],
     }
+
+
+def _is_outside(item: Recommendation) -> bool:
+    """Whether the value is not within its own range."""
+    if item.range is None or not is_number(item.value):
+        return False
+    low, high = item.range
+    return not low <= item.value <= high
 
 
 def _weight(kind: str, entries: Sequence[Entry]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def batch_table(factors: Mapping[str, Any], batch_size: Any, *, kept: bool = Fal
 
     kept: whether the job's own settings stay, so that none of the rows is what is to be run.
     """
-    needed = ("least_steps", "critical_batch_size", "sizes", "seconds", "update", "evaluation", "num_evaluations")
+    needed = ("least_steps", "sizes", "seconds", "update", "evaluation", "num_evaluations")
     if batch_size is None or any(factors.get(name) is None for name in needed) or not factors["sizes"]:
         return []
     sizes = [max(1, round(batch_size * 2.0**octave)) for octave in OCTAVES]
@@ -44,15 +44,36 @@ def _row(factors: Mapping[str, Any], batch_size: int) -> dict[str, Any]:
         update_size(each, factors.get("num_passes") or 1, factors.get("num_devices") or 1)
         for each in (batch_size, factors.get("batch_size") or batch_size)
     )
-    learning = (factors["least_steps"], factors["critical_batch_size"])
-    num_steps = steps_to_target(size, *learning)
-    share = num_steps * size / (steps_to_target(own, *learning) * own)  # looked at as often in samples
+    fewest, most = _steps_range(factors, size, own)
+    at_own = _steps_range(factors, own, own)[1]
     slowdown, exposed = _together(factors)
     compute = slowdown * compute_seconds(batch_size, factors["sizes"], factors["seconds"])
     one_pass = pass_seconds(compute, _load(factors, batch_size), factors.get("num_workers") or 0)
     step = step_seconds(factors.get("num_passes") or 1, one_pass, factors["update"], exposed)
-    seconds = seconds_to_target(num_steps, step, max(1.0, share * factors["num_evaluations"]), factors["evaluation"])
-    return {"batch_size": batch_size, "num_steps": num_steps, "step_seconds": step, "seconds": seconds}
+    ends = []
+    for num_steps in (fewest, most):
+        looks = max(1.0, num_steps * size / (at_own * own) * factors["num_evaluations"])  # as often in samples
+        ends.append(seconds_to_target(num_steps, step, looks, factors["evaluation"]))
+    return {
+        "batch_size": batch_size,
+        "num_steps": most,
+        "num_steps_range": (fewest, most),
+        "step_seconds": step,
+        "seconds": ends[1],
+        "seconds_range": (ends[0], ends[1]),
+    }
+
+
+def _steps_range(factors: Mapping[str, Any], size: float, own: float) -> tuple[float, float]:
+    """Updates at that size of an update: one number twice, or both ends where nobody knows the critical batch size.
+
+    Then all that is known are the updates at the plan's own size; at another they are as many, or as many samples.
+    """
+    least, critical = factors["least_steps"], factors.get("critical_batch_size")
+    if critical is None:
+        return least * min(1.0, own / size), least * max(1.0, own / size)
+    steps = steps_to_target(size, least, critical)
+    return steps, steps
 
 
 def _together(factors: Mapping[str, Any]) -> tuple[float, float]:

@@ -8,8 +8,9 @@ from rich.markup import escape
 
 from legroom.questions.base import Recommendation
 from legroom.questions.plan.answer import PlanAnswer
-from legroom.questions.plan.what_if import FIGURE, target_words, what_if_of
+from legroom.questions.plan.what_if import FIGURE, what_if_of
 from legroom.reports.figures import Column, Section, Table
+from legroom.reports.numbers import target_words
 from legroom.reports.offers import offers_on_page, print_offers
 from legroom.reports.terminal import Grid, print_title
 from legroom.reports.views import View

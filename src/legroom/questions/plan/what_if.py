@@ -8,6 +8,7 @@ from legroom.laws.time_to_target import steps_to_target, update_size
 from legroom.laws.what_if import Factors
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.reports.figures import WhatIf
+from legroom.reports.numbers import target_words
 from legroom.reports.what_if import doublings
 from legroom.units import parse_bytes
 
@@ -42,16 +43,6 @@ def what_if_of(answer: PlanAnswer) -> WhatIf | None:
         figure=FIGURE,
         mark="found, not recommended" if answer.kept and not stays else "as recommended",
     )
-
-
-def target_words(text: str) -> str:
-    """The target in few digits; plans hold them all, since a score of 357 in 360 must meet itself.
-
-    >>> target_words("score=0.9916666666666667"), target_words("")
-    ('score 0.9917', 'the target')
-    """
-    name, _, value = text.partition("=")
-    return f"{name} {float(value):.4g}" if value else "the target"
 
 
 def _factors(given: Mapping[str, Any]) -> Factors:

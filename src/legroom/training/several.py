@@ -136,12 +136,16 @@ def batch_of(effective: Any, settings: Mapping[str, Any], given: Mapping[str, An
     return effective // (passes * devices)
 
 
-def norm_note(has_norms: bool, before: int, after: int) -> list[str]:
-    """How many samples BatchNorm sees, where the batch of one pass on one device changes."""
+def norm_note(has_norms: bool, before: int, after: int, *, several: bool = True) -> list[str]:
+    """How many samples BatchNorm sees, where the batch of one pass on one device changes; `several`: of devices.
+
+    >>> norm_note(True, 64, 64), norm_note(False, 64, 16)
+    ([], [])
+    """
     if not has_norms or after == before:
         return []
+    ways = ". --sync-batch-norm sees those of all devices, for messages in each pass" if several else ""
     return [
         f"BatchNorm would see {after:,} samples instead of {before:,}: it normalises over the batch of one pass on one "
-        "device, so the loss itself changes (P. Goyal et al., 2017, section 2.3). --sync-batch-norm sees those of all "
-        "devices, for messages in each pass"
+        f"device, so the loss itself changes (P. Goyal et al., 2017, section 2.3){ways}"
     ]

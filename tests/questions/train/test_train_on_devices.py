@@ -286,6 +286,8 @@ def test_what_batchnorm_sees_is_told_where_a_device_has_another_batch_than_the_j
     answer = api.train(job, batch_size=4, **words, run=run)
     assert any("BatchNorm would see 4 samples instead of 8" in note for note in answer.notes)
     assert norm_note(True, 8, 8) == norm_note(False, 8, 4) == []
+    for several in (True, False):
+        assert ("--sync-batch-norm" in norm_note(True, 8, 4, several=several)[0]) == several
 
 
 def train_on_two_machines(folder, *more):

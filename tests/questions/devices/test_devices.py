@@ -379,6 +379,19 @@ def test_unequal_devices_end_together_and_the_straggler_is_named(tmp_path):
     assert sum(uneven["batches"]) == pytest.approx(uneven["global_batch"])
 
 
+def test_an_update_of_more_samples_than_there_are_has_no_epoch_and_no_cost(tmp_path):
+    machine = FakeMachine(num_samples=1437, baseline=Settings(batch_size=32))
+    answer = ask(tmp_path, machine=machine, batch_size=32, link="nvlink", price=2.5)
+    within, beyond = point(answer, 32), point(answer, 64)
+    assert within["epoch_seconds"] == pytest.approx(1437 / 1024 * within["step_seconds"])
+    assert (beyond["epoch_seconds"], beyond["epoch_cost"]) == (None, None)
+    (note,) = [note for note in answer.notes if "needs more samples" in note]
+    assert note.startswith("From 64 devices on an update needs more samples (2,048) than the 1,437 there are")
+    assert not [note for note in ask(tmp_path / "b", scaling="strong").notes if "needs more samples" in note]
+    page = (tmp_path / "report.html").read_text()
+    assert "devices-epoch" in page
+
+
 def test_an_epoch_costs_devices_times_hours(tmp_path):
     answer = ask(tmp_path, price=3.6)
     found = point(answer, 4)

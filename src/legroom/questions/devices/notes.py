@@ -34,7 +34,7 @@ def notes_of(
     if question.largest_batch is not None:
         notes.append("Larger batches of a device are made in several passes, whose gradients are joined")
     notes += [*_contention(evidence, question), *_straggler(evidence), *_uneven(points)]
-    notes += _misses(points)
+    notes += [*_misses(points), *_beyond_data(points, question)]
     notes += _batch_notes(points, question)
     notes += norm_note(bool(facts.norm_features), question.own_batch, batch)
     notes += [*_update(evidence, chosen, batch), *_threads(question, chosen["num_devices"])]
@@ -156,6 +156,19 @@ def _uneven(points: Sequence[dict[str, Any]]) -> list[str]:
     return [
         f"The global batch cannot be shared out evenly to {odd[0]:,} devices, nor to others of these points: they show "
         "a share that no run has, and are not recommended"
+    ]
+
+
+def _beyond_data(points: Sequence[dict[str, Any]], question: DevicesQuestion) -> list[str]:
+    """A sentence where one update would take more samples than there are."""
+    samples = question.num_samples
+    beyond = [] if samples is None else [point for point in points if point["global_batch"] > samples]
+    if not beyond:
+        return []
+    first = beyond[0]
+    return [
+        f"From {first['num_devices']:,} devices on an update needs more samples ({first['global_batch']:,.0f}) than "
+        f"the {samples:,} there are: those points have no epoch, and no run has them"
     ]
 
 

@@ -70,7 +70,9 @@ def _common(
     question: DevicesQuestion, scaling: Scaling, num: int, size: float, one: float, seconds: float
 ) -> dict[str, Any]:
     speedup = speedup_of(scaling, one, seconds, num)
-    epoch = None if question.num_samples is None else question.num_samples / (size * num) * seconds
+    # An epoch of less than one update is none that a run could have.
+    samples = question.num_samples
+    epoch = None if samples is None or size * num > samples else samples / (size * num) * seconds
     return {
         "num_devices": num,
         "scaling": scaling,

@@ -190,8 +190,9 @@ def _over_devices(answer: DevicesAnswer) -> Iterable[Figure]:
     busy = [
         {**point, "busy": statistics.fmean(point["utilisation"])} for point in answer.points if point["utilisation"]
     ]
+    whole = [point for point in answer.points if point["epoch_seconds"] is not None]
     found: tuple[tuple[str, str, str, Unit, list[dict[str, Any]]], ...] = (
-        ("epoch", "Time of an epoch over devices", "epoch_seconds", "seconds", answer.points),
+        ("epoch", "Time of an epoch over devices", "epoch_seconds", "seconds", whole),
         ("utilisation", "Utilisation over devices", "busy", "share", busy),
     )
     for name, title, key, unit, points in found:
@@ -204,7 +205,7 @@ def _over_devices(answer: DevicesAnswer) -> Iterable[Figure]:
             )
             for scaling in _scalings(answer)
         ]
-        if any(point[key] is not None for point in points):
+        if points:
             yield Figure(
                 name=f"devices-{name}",
                 title=title,

@@ -13,7 +13,7 @@ from legroom.job_address import AnyJob, address_of, out_folder
 from legroom.reports import what_if
 from legroom.reports.figures import Section
 from legroom.reports.numbers import quantity
-from legroom.reports.saved_answers import SavedAnswer, read_answers
+from legroom.reports.saved_answers import SavedAnswer, answers_inside, read_answers
 from legroom.reports.views import views
 from legroom.texts import json_text
 from legroom.units import format_seconds
@@ -68,6 +68,7 @@ def report_path(job: AnyJob, options: Mapping[str, str] | None = None, out: Path
 def gather_page(folder: Path) -> Page:
     """The newest answer to each question, older ones beside it where the section compares."""
     answers, notes = read_answers(folder)
+    answers = [*answers, *answers_inside(folder, answers)]
     by_question = [[saved for saved in answers if saved.question == question] for question in views()]
     sections = [_section(same, _newer_parts(same[0], answers)) for same in by_question if same]
     job = answers[0].answer.job

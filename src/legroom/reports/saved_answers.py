@@ -1,18 +1,20 @@
 """Answers kept beside the logbook, so that the report can be written again without measuring."""
 
+import contextlib
 import datetime
 import functools
 import json
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legroom.errors import UsageError
 from legroom.files import write_atomically, writing
-from legroom.logbook import RunStarted
+from legroom.logbook import FILE_NAME as LOGBOOK_NAME
+from legroom.logbook import RunStarted, read_lines
 from legroom.questions.base import Answer
 from legroom.reports.views import to_json, views
 from legroom.texts import json_text
@@ -74,14 +76,35 @@ def read_answers(folder: Path) -> tuple[list[SavedAnswer], list[str]]:
     return sorted(found, key=lambda saved: saved.answered_at, reverse=True), notes
 
 
-def _read(data: dict[str, Any]) -> SavedAnswer:
-    kind = views()[data["question"]].answer
+def answers_inside(folder: Path, answers: Sequence[SavedAnswer]) -> list[SavedAnswer]:
+    """Answers that one in the folder took in and that are kept nowhere else, as a plan's to memory.
+
+    The logbook holds them in the question of the last run that gave it.
+    """
+    path, asked = folder / LOGBOOK_NAME, {saved.question for saved in answers}
+    found = []
+    for saved in answers:
+        missing = [name for name in views()[saved.question].made_of if name not in asked]
+        heads = read_lines(path)[0] if missing and path.is_file() else []
+        words = next((head.question for head in reversed(heads) if head.command == saved.question), {})
+        for name in missing:
+            with contextlib.suppress(ValueError):
+                found += [replace(saved, question=name, answer=_answer(name, words[name]))] if words.get(name) else []
+    return found
+
+
+def _answer(question: str, data: dict[str, Any]) -> Answer:
+    kind = views()[question].answer
     # JSON has no word for NaN: a number that was none comes back as null; older answers lack numbers that came since.
     null = {item.name for item in fields(kind) if item.type is float and data.get(item.name, 0.0) is None}
-    lost = dict.fromkeys(null, math.nan)
+    answer: Answer = _reader(question).validate_python({**data, **dict.fromkeys(null, math.nan)})
+    return answer
+
+
+def _read(data: dict[str, Any]) -> SavedAnswer:
     return SavedAnswer(
         question=data["question"],
-        answer=_reader(data["question"]).validate_python({**data, **lost}),
+        answer=_answer(data["question"], data),
         answered_at=data["answered_at"],
         legroom_version=data["legroom_version"],
     )

@@ -8,6 +8,7 @@ import pytest
 from legroom.laws import what_if
 from legroom.questions.plan.view import section
 from legroom.questions.plan.what_if import what_if_of
+from legroom.reports.page import gather_page
 from legroom.reports.what_if import PARTS
 
 
@@ -47,6 +48,18 @@ def test_where_the_own_settings_stay_the_controls_begin_at_their_run(kept, more)
     assert 48 in asked.candidates
     assert asked.mark == "as recommended"
     assert "as if its rate were moved" in asked.guessed["batch_size"]
+
+
+def test_the_page_of_a_plan_shows_what_it_found_of_memory_right_below(planted, tmp_path):
+    answer = planted.ask(tmp_path, planted.plant())
+    assert not list((tmp_path / "answers").glob("memory*"))
+    plan, memory, *others = gather_page(tmp_path).sections
+    assert (plan.question, memory.question) == ("plan", "memory")
+    proved = next(item for item in answer.recommendations if item.name == "max_batch_size")
+    assert memory.section.summary.startswith(f"A batch of {proved.value:,} fits")
+    assert {"speed", "rate"} <= {part.question for part in others}
+    (tmp_path / "logbook.jsonl").unlink()
+    assert "memory" not in [part.question for part in gather_page(tmp_path).sections]
 
 
 def test_an_easier_target_takes_fewer_updates_by_what_trials_at_the_rate_showed(answer, planted):

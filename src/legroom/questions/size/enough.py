@@ -17,8 +17,8 @@ def check_places(question: SizeQuestion) -> None:
     inside, _ = places(question)
     if len(inside) < LEAST_POINTS:
         raise UsageError(
-            f"The law needs {LEAST_POINTS} sizes and shares of the data, and {len(inside)} of those asked for "
-            f"{'is' if len(inside) == 1 else 'are'} left for it{_held(question)}. "
+            f"The law needs {LEAST_POINTS} pairs of a size and a share of the data, and {len(inside)} of those asked "
+            f"for {'is' if len(inside) == 1 else 'are'} left for it{_held(question)}. "
             f"Name more --{question.vary}s or --fractions"
         )
 

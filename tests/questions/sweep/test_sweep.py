@@ -199,6 +199,12 @@ def test_ranges_that_make_no_sense_are_refused(text):
         read_rates(text)
 
 
+def test_a_single_value_is_called_no_range_and_a_negative_one_is_no_empty_list():
+    with pytest.raises(UsageError, match="--rates names 'nan', which is no finite number"):
+        read_rates("0.1,nan")
+    assert read_rates("-1") == (-1.0,), "which is refused for what it is"
+
+
 def test_ranges_double_and_go_by_decades():
     assert read_sizes("512..16384") == (512, 1024, 2048, 4096, 8192, 16384)
     assert read_rates("1e-5..1e-1") == (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)

@@ -39,9 +39,11 @@ def _read(
             first, last = kind(low), kind(high if dots else low)
         except ValueError:
             raise UsageError(f"{word} is {text!r}; write a range or a list, as {like}") from None
-        if not math.isfinite(first) or not first <= last < math.inf:
+        if not (math.isfinite(first) and math.isfinite(last)):
+            raise UsageError(f"{word} names {part.strip()!r}, which is no finite number; write numbers, as {like}")
+        if first > last:
             raise UsageError(f"{word} has the range {part.strip()!r}; it goes from a number up to another, as {like}")
-        while first <= last * (1 + 1e-9) and len(found) <= MOST:
+        while first <= last + 1e-9 * abs(last) and len(found) <= MOST:
             found.append(first)
             first = following(first)
             if first <= 0:

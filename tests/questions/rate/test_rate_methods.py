@@ -43,6 +43,10 @@ def test_a_range_test_finds_the_rate_at_which_the_loss_falls_fastest(tmp_path):
     assert answer.num_trials == 3
     assert len([request for request in machine.asked if request.kind == "ramp_rate"]) == 3
     assert set(answer.sensitivity) <= {"half", "twice"}
+    facts = {name for name, _, _ in rate_rows(answer)}
+    assert answer.num_steps == answer.num_epochs == 0
+    assert "slope" in facts
+    assert not facts & {"sensitivity", "updates", "schedule", "warm-up"}
     assert advise_again(tmp_path, "rate") == answer
 
 
@@ -52,6 +56,25 @@ def test_the_slope_of_a_ramp_is_that_over_ln_rate():
     reading = read_ramp(RateRamp(rates=rates, losses=losses, diverged=False, num_samples=1, seconds=1.0))
     assert 0.005 < reading.steepest < 0.05
     assert reading.blown is None
+
+
+def test_noise_before_the_loss_has_fallen_is_no_slope():
+    rates = [10 ** (-6 + 7 * place / 99) for place in range(100)]
+    noise = [0.3 * math.sin(7.3 * place) + (0.9 if place in (10, 11, 12) else 0.0) for place in range(100)]
+    losses = [2.0 - 0.4 / (1 + (0.01 / rate)) + more for rate, more in zip(rates, noise, strict=True)]
+    reading = read_ramp(RateRamp(rates=rates, losses=losses, diverged=False, num_samples=1, seconds=1.0))
+    assert 0.001 < reading.steepest < 1.0
+
+
+class AnotherRateEachSeed(FakeLearner):
+    def best_rate_at(self, batch_size):
+        return super().best_rate_at(batch_size) * 100.0 ** (1 - self.seed)
+
+
+def test_seeds_that_disagree_by_more_than_ten_times_tell_no_rate(tmp_path):
+    learner = AnotherRateEachSeed(s_min=10, b_crit=100, best_rate=0.003)
+    with pytest.raises(NothingMeasured, match=r"does not tell: .* more than a factor of 10 from seed to seed"):
+        ask(tmp_path, learner, method="range")
 
 
 def test_a_ramp_whose_loss_never_falls_is_refused(tmp_path):

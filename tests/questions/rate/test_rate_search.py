@@ -521,3 +521,25 @@ def test_a_forecast_needs_four_looks_for_which_the_own_run_may_take_half_of_the_
     (run,) = [request for request in machine.asked if isinstance(request, RunTrial)]
     assert run.max_seconds == seconds
     assert answer.target["from"] == source
+
+
+class Slowing(FakeLearning):
+    """A machine that becomes many times slower, as one does when other programs begin."""
+
+    num_fast = 0
+
+    def answer(self, request):
+        result, seconds = super().answer(request)
+        self.num_fast -= 1
+        slow = 20.0 if self.num_fast < 0 else 1.0
+        return replace(result, seconds=slow * result.seconds), slow * seconds
+
+
+@pytest.mark.parametrize("num_fast", [5, 13, 24])
+def test_a_machine_that_becomes_slower_ends_the_search_near_its_budget(tmp_path, num_fast):
+    learning = Slowing(LEARNER)
+    learning.num_fast = num_fast
+    machine = FakeMachine(learning, baseline=Settings(batch_size=64, learning_rate=0.02, num_epochs=6))
+    run = api.Run(out=tmp_path, engine=machine, host=plant_host(), clock=machine.clock)
+    api.rate("digits", device="cpu", target="loss=0.12", budget=40.0, run=run)
+    assert machine.clock() < 50.0

@@ -22,7 +22,7 @@ class RateAnswer(Answer):
     cooldown_steps: int
     schedule: str
     num_steps: int
-    """Updates to the target, warm-up and cooldown included."""
+    """Updates to the target, warm-up and cooldown included; 0 of a range test, which knows none."""
     steps_range: tuple[float | None, float | None]
     """Over the seeds; None where one did not reach the target."""
     num_epochs: float
@@ -35,7 +35,7 @@ class RateAnswer(Answer):
     best_value: float | None
     """The best score or loss seen."""
     sensitivity: dict[str, float]
-    """Updates at half and at twice the rate, as multiples of those at the rate."""
+    """Updates at half and at twice the rate, as multiples; of a range test, by the slopes there."""
     rule: str
     """How the rate moves with the batch: `linear` or `sqrt`, levelling off beyond the critical batch size."""
     rule_from: str = "optimizer"

@@ -20,6 +20,8 @@ from legroom.questions.rate.records import (
 Judge = Literal["value", "loss"]
 RISEN = 1.1
 """Times the least loss of a run before: from there on it is sure of what it gets wrong, and its score says more."""
+LATEST = 3
+"""Growths that tell the pace of the next where they were slower than all: other programs may have begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +131,7 @@ class Evidence:
     num_samples: int
     """Samples that were trained on, all together."""
     step_seconds: float
-    """Of an update in a trunk, its share of evaluations included: what a search pays."""
+    """Of an update in a trunk, its share of evaluations included: what a search pays, of late or on the whole."""
     update_seconds: float | None
     """Of an update alone; None where none was timed."""
 
@@ -162,7 +164,8 @@ def gather(entries: Iterable[Entry], question: RateQuestion) -> Evidence:
             paid += result.paid_samples
     for trunk in trunks.values():
         trunk.start = None if start is None else point_of(start, 0, question)
-    seconds, steps = _paid(grown, question.update_size)
+    known = grown[1:] or grown  # the first of a process waits for imports
+    latest = [result for result in known if result.paid_samples][-LATEST:]
     return Evidence(
         ramps=ramps,
         trunks=[trunk for trunk in trunks.values() if trunk.points or trunk.diverged_at],
@@ -170,15 +173,15 @@ def gather(entries: Iterable[Entry], question: RateQuestion) -> Evidence:
         failed=failed,
         start=start,
         num_samples=paid,
-        step_seconds=seconds / steps if steps else ramp_seconds(ramps),
+        step_seconds=max(_paid_seconds(each, question.update_size) for each in (known, latest)) or ramp_seconds(ramps),
         update_seconds=_update_seconds(grown),
     )
 
 
-def _paid(grown: Sequence[Grown], size: int) -> tuple[float, float]:
-    """Seconds and updates of growing; the first of a process, which waits for imports, only where there is no other."""
-    known = grown[1:] or grown
-    return sum(each.seconds for each in known), sum(each.paid_samples / size for each in known)
+def _paid_seconds(grown: Sequence[Grown], size: int) -> float:
+    """Of an update, all that answering took shared among those that were trained; 0 of none."""
+    steps = sum(each.paid_samples / size for each in grown)
+    return sum(each.seconds for each in grown) / steps if steps else 0.0
 
 
 def ramp_seconds(ramps: Sequence[RateRamp]) -> float:

@@ -97,10 +97,10 @@ def branch_batches(growing: Growing, best: Trunk, to_step: int, share: float = 1
         return
     growing.grow(best.learning_rate, to_step)
     own, rate = best.batch_size, best.learning_rate
-    _branch(growing, best, to_step, 1, rate)
+    _branch(growing, best, to_step, 1, rate, share)
     near = growing.beside(NEAR)
     for power in (0.5, 1.0):
-        _branch(growing, best, to_step, near, rate * near**power)
+        _branch(growing, best, to_step, near, rate * near**power, share)
     critical = _guess(growing, best)
     if critical is None:
         return
@@ -108,7 +108,7 @@ def branch_batches(growing: Growing, best: Trunk, to_step: int, share: float = 1
     factor = growing.beside(FAR if critical > own and not growing.evidence.failed else 1 / NEAR)
     carried = best_rate(rate, own, factor * own, critical, exponent)
     for each in [carried] if factor > 1 else [carried, rate]:
-        _branch(growing, best, to_step, factor, each)
+        _branch(growing, best, to_step, factor, each, share)
 
 
 def _guess(growing: Growing, best: Trunk) -> float | None:
@@ -119,11 +119,12 @@ def _guess(growing: Growing, best: Trunk) -> float | None:
     return math.sqrt(noise.batch_size * branches)
 
 
-def _branch(growing: Growing, best: Trunk, to_step: int, factor: float, rate: float) -> None:
+def _branch(growing: Growing, best: Trunk, to_step: int, factor: float, rate: float, share: float) -> None:
+    """One branch, where the budget still holds it: what went before may have taken longer than foreseen."""
     question, size = growing.question, max(1, round(best.batch_size * factor))
     num_steps = round(BRANCH_SHARE * to_step * best.batch_size / size)
     sizes_that_failed = {each.update_size for each, _ in growing.evidence.failed}
-    if num_steps < LEAST_BRANCH or size in sizes_that_failed:
+    if num_steps < LEAST_BRANCH or size in sizes_that_failed or not growing.affords(BRANCH_SHARE * to_step, share):
         return
     growing.tell(f"a branch of batches of {size:,}")
     request = question.branch(growing.request(best.learning_rate, to_step), size, rate, num_steps)

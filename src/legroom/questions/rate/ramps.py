@@ -24,6 +24,8 @@ WINDOW = math.log(2.0)
 """Half-width, in ln rate, over which a slope is taken."""
 FIRST = 10
 """Updates after which a smoothed loss can be trusted."""
+FALLEN = 0.05
+"""Share of all that a ramp's loss falls, before which a slope is noise: the least rates teach nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +60,27 @@ def read_ramp(ramp: RateRamp) -> RampReading:
     logs, smoothed = [math.log(rate) for rate in ramp.rates], smooth(ramp.losses)
     blown = blows_up(ramp)
     known = [place for place in range(FIRST, len(logs)) if blown is None or ramp.rates[place] < blown]
-    slopes = {place: slope_at(logs, smoothed, logs[place]) for place in known}
-    falling = {place: slope for place, slope in slopes.items() if slope is not None}
-    steepest = min(falling, key=lambda place: falling[place], default=None)
     lowest = min(known, key=lambda place: smoothed[place], default=None)
     noise = statistics.pstdev(ramp.losses[:FIRST]) if len(ramp.losses) > 1 else 0.0
-    falls = lowest is not None and smoothed[lowest] < statistics.fmean(ramp.losses[:FIRST]) - max(
-        noise / 2, 0.02 * abs(ramp.losses[0])
-    )
+    first = statistics.fmean(ramp.losses[:FIRST]) if ramp.losses else 0.0
+    falls = lowest is not None and smoothed[lowest] < first - max(noise / 2, 0.02 * abs(ramp.losses[0]))
+    part = [] if lowest is None else _descent(smoothed, [place for place in known if place <= lowest], first)
+    slopes = {place: slope_at(logs, smoothed, logs[place]) for place in part}
+    falling = {place: slope for place, slope in slopes.items() if slope is not None}
+    steepest = min(falling, key=lambda place: falling[place], default=None)
     return RampReading(
         steepest=ramp.rates[steepest] if falls and steepest is not None else None,
         lowest=ramp.rates[lowest] if falls and lowest is not None else None,
         blown=blown,
         falls=falls,
     )
+
+
+def _descent(smoothed: Sequence[float], places: Sequence[int], first: float) -> list[int]:
+    """The places, of which the last is the lowest, from where the loss has begun to fall for good."""
+    begun = first - FALLEN * (first - smoothed[places[-1]])
+    since = max((place for place in places if smoothed[place] > begun), default=0)
+    return [place for place in places if place >= since]
 
 
 def slope_at(logs: Sequence[float], smoothed: Sequence[float], place: float) -> float | None:

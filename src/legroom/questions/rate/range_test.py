@@ -18,6 +18,9 @@ from legroom.questions.rate.records import RateQuestion, RateRamp
 from legroom.questions.rate.telling import recommend, tell
 from legroom.session import Session
 
+FARTHEST = 10.0
+"""Between the rates of two seeds, as a factor: beyond it their middle is no rate that any of them tells."""
+
 
 def find(session: Session, question: RateQuestion) -> None:
     """Ramps on as many seeds as asked for."""
@@ -33,7 +36,9 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
     steepest = sorted(reading.steepest for reading in readings if reading.steepest is not None)
     rate = middle(steepest)
     if rate is None:
-        raise NothingMeasured(_why_nothing(ramps, readings))
+        raise NothingMeasured(_why_nothing(ramps, readings, question))
+    if steepest[-1] > FARTHEST * steepest[0]:
+        raise NothingMeasured(_why_unknown(steepest))
     ends = [reading.lowest for reading in readings if reading.lowest is not None]
     span = (min(steepest), max(max(steepest), min(ends)))
     seen = f"{len(steepest)} of {len(ramps)} seeds"
@@ -47,9 +52,8 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
         warmup_steps=int(question.settings["warmup_steps"]),
         cooldown_steps=0,
         schedule=str(question.settings["schedule"]),
-        num_steps=question.own_steps,
+        num_steps=0,
         steps_range=(None, None),
-        num_epochs=float(question.settings["num_epochs"]),
         target={"name": question.target_name, "value": None, "from": "none", "range": None},
         reached=False,
         best_value=None,
@@ -78,7 +82,7 @@ def _curve(ramp: RateRamp, place: int, question: RateQuestion) -> dict[str, Any]
 
 
 def slope_ratios(ramps: Sequence[RateRamp], rate: float) -> dict[str, float]:
-    """How many times the updates half and twice the rate need for the same fall, by the slopes of the ramps there."""
+    """How many times the slope of the ramps at half and at twice the rate goes into that at the rate."""
     found = {}
     for name, factor in (("half", 0.5), ("twice", 2.0)):
         pairs = [(_fall(ramp, rate), _fall(ramp, rate * factor)) for ramp in ramps]
@@ -94,7 +98,15 @@ def _fall(ramp: RateRamp, rate: float) -> float | None:
     return -slope if slope is not None and slope < 0 else None
 
 
-def _why_nothing(ramps: Sequence[RateRamp], readings: list[RampReading]) -> str:
+def _why_unknown(steepest: Sequence[float]) -> str:
+    seen = ", ".join(f"{rate:.3g}" for rate in steepest)
+    return (
+        f"The range test does not tell: the loss falls fastest at rates {seen}, which differ by more than a factor "
+        f"of {FARTHEST:.0f} from seed to seed. --method auto trains at several of them"
+    )
+
+
+def _why_nothing(ramps: Sequence[RateRamp], readings: list[RampReading], question: RateQuestion) -> str:
     tried = f"between {min(r.rates[0] for r in ramps):.3g} and {max(r.rates[-1] for r in ramps):.3g}"
     if all(reading.blown for reading in readings):
         lowest = min(reading.blown for reading in readings if reading.blown)
@@ -102,4 +114,8 @@ def _why_nothing(ramps: Sequence[RateRamp], readings: list[RampReading]) -> str:
             f"The loss blew up at a rate of {lowest:.3g} without falling before, at rates {tried}. Warm up first: "
             "--method auto does"
         )
-    return f"The loss did not leave chance at any rate {tried}. Are labels shuffled, or weights frozen?"
+    told = f"The loss did not leave chance at any rate {tried}"
+    least, whole = min(len(ramp.rates) for ramp in ramps), question.ramp(0).num_steps
+    if least < whole and not any(reading.blown for reading in readings):
+        return f"{told}, in as few as {least} updates: the budget did not last for {whole}. Raise --budget"
+    return f"{told}. Are labels shuffled, or weights frozen?"

@@ -61,7 +61,9 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
             if not rates or not growing.affords(growing.ahead(rates, length), share):
                 break
         for rate in rates:
-            growing.grow(rate, length)
+            # What the trunk before took tells of this one; without any there is no answer.
+            if not growing.trunks or growing.affords(growing.ahead([rate], length), 1.0):
+                growing.grow(rate, length)
         trunks = growing.trunks
         if not rates:
             break

@@ -30,21 +30,34 @@ def rate_rows(answer: RateAnswer) -> Iterable[Row]:
     """What was found, a fact a row."""
     low, high = answer.range
     yield "learning rate", f"{answer.learning_rate:.3g}", answer.recommendations[0].because
-    yield "as good", f"{low:.3g} to {high:.3g}", "rates that need hardly more updates"
+    tests_range = answer.method == "range"
+    as_good = (
+        "where the seeds' losses fall fastest or are least" if tests_range else "rates that need hardly more updates"
+    )
+    yield "as good", f"{low:.3g} to {high:.3g}", as_good
     target = answer.target
     if target["value"] is not None:
         yield "updates", f"{answer.num_steps:,}" if answer.reached else _unreached(answer), _length(answer)
         yield "target", f"{target['name']} {target['value']:.4g}", SOURCES[target["from"]]
     if answer.on_all_data is not None:
         yield "on all data", *_whole_data(answer.on_all_data)
-    yield "schedule", answer.schedule, f"the last {answer.cooldown_steps:,} updates cool down"
-    yield "warm-up", f"{answer.warmup_steps:,} updates", ""
+    if not tests_range:
+        yield "schedule", answer.schedule, f"the last {answer.cooldown_steps:,} updates cool down"
+        yield "warm-up", f"{answer.warmup_steps:,} updates", ""
     yield from _batch_rows(answer)
     if answer.sensitivity:
-        times = answer.sensitivity
-        told = [f"{times[name]:.2f} times at {name}" for name in ("half", "twice") if name in times]
-        yield "sensitivity", ", ".join(told), "the updates at half and at twice the rate"
+        yield _sensitivity(answer)
     yield "search", f"{answer.num_trials} trials", f"{answer.num_samples:,} samples"
+
+
+def _sensitivity(answer: RateAnswer) -> Row:
+    """What half and twice the rate cost; of a range test, how fast the loss falls there."""
+    is_slope = answer.method == "range"
+    times = {name: 1 / each if is_slope else each for name, each in answer.sensitivity.items()}
+    told = ", ".join(f"{times[name]:.2f} times at {name}" for name in ("half", "twice") if name in times)
+    if is_slope:
+        return "slope", told, "how fast the loss falls there while the rate climbs, of that at the rate"
+    return "sensitivity", told, "the updates at half and at twice the rate"
 
 
 def _unreached(answer: RateAnswer) -> str:

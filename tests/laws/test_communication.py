@@ -22,9 +22,20 @@ from legroom.laws.communication import (
     strong_speedup,
     tree_seconds,
     weak_speedup,
+    whole_shares,
 )
 
 SEEDS = range(20)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whole_shares_add_up_and_none_is_a_whole_sample_off(seed):
+    chance = random.Random(seed)
+    speeds, total = [chance.uniform(0.01, 2.0) for _ in range(chance.randint(2, 9))], chance.randint(1, 500)
+    exact = proportional_batches(total, speeds)
+    shares = whole_shares(exact)
+    assert sum(shares) == total
+    assert all(abs(share - each) < 1 for share, each in zip(shares, exact, strict=True))
 
 
 def a_pass(seed):

@@ -132,6 +132,20 @@ def proportional_batches(batch_size: float, speeds: Sequence[float]) -> list[flo
     return [batch_size * speed / sum(speeds) for speed in speeds]
 
 
+def whole_shares(shares: Sequence[float]) -> list[int]:
+    """The shares as whole numbers of the same sum: what is cut off goes to those that lose most (T. Hare's method).
+
+    >>> whole_shares(proportional_batches(48, [1, 1, 0.6]))
+    [19, 18, 11]
+    """
+    whole = [math.floor(share) for share in shares]
+    left = round(math.fsum(shares)) - sum(whole)
+    order = sorted(range(len(shares)), key=lambda place: whole[place] - shares[place])
+    for place in order[:left]:
+        whole[place] += 1
+    return whole
+
+
 def stolen_share(busy_cores: float, num_local: float, threads: float, cores: float) -> float:
     """Share of a device's pace that its transfers take where devices are threads of a host's cores.
 

@@ -1,11 +1,13 @@
 """What is forecast of a planted ring is what it does, and more devices are recommended where they pay alone."""
 
+import io
 import itertools
 import json
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from legroom import api
@@ -21,7 +23,7 @@ from legroom.questions.devices.records import (
     TimeRanks,
     TimeWrapped,
 )
-from legroom.questions.devices.view import rows
+from legroom.questions.devices.view import print_devices, rows
 from legroom.questions.devices.wire import epoch_traffic, wire_rows
 from legroom.questions.rate.fake import FakeLearner, FakeLearning
 from legroom.reports.saved_answers import save_answer
@@ -300,6 +302,14 @@ def test_what_crosses_the_wire_is_counted(tmp_path):
     assert kept.broadcast_buffers is True
 
 
+def test_the_terminal_says_when_each_kind_of_message_travels(tmp_path):
+    console = Console(width=250, file=io.StringIO())
+    print_devices(console, ask(tmp_path, FakeRing(norm_features=[64])))
+    text = console.file.getvalue()
+    for what, when in (("SyncBatchNorm", "on GPUs alone"), ("count", "weigh unequally"), ("metrics", "once a second")):
+        assert any(what in line and when in line for line in text.splitlines())
+
+
 def test_what_synchronised_batchnorm_gathers_goes_to_each_of_the_other_devices():
     facts = BackwardTimes(norm_features=[64, 128], gradient_bytes=[4], ready_seconds=[0.1])
     rows = {row["what"]: row for row in wire_rows(facts, SimpleNamespace(bucket_cap_mb=None), 8)}
@@ -376,7 +386,11 @@ def test_unequal_devices_end_together_and_the_straggler_is_named(tmp_path):
     uneven = ask(tmp_path, RINGS["compute"], speeds=[1, 1, 0.5]).unequal
     assert uneven["straggler"] == 3
     assert uneven["split_seconds"] < uneven["even_seconds"]
-    assert sum(uneven["batches"]) == pytest.approx(uneven["global_batch"])
+    assert sum(uneven["batches"]) == uneven["global_batch"]
+    three = ask(tmp_path / "b", RINGS["compute"], speeds=[1, 1, 0.6], batch_size=48, scaling="strong").unequal
+    assert list(three["batches"]) == [19, 18, 11], "whole samples, and all of them"
+    few = ask(tmp_path / "c", RINGS["compute"], speeds=[1, 0.01], batch_size=4, scaling="strong").unequal
+    assert list(few["batches"]) == [4, 0]
 
 
 def test_an_update_of_more_samples_than_there_are_has_no_epoch_and_no_cost(tmp_path):

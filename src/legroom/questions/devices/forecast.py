@@ -14,6 +14,7 @@ from legroom.laws.communication import (
     strong_speedup,
     tree_seconds,
     weak_speedup,
+    whole_shares,
 )
 from legroom.questions.devices.evidence import Evidence, Pass
 from legroom.questions.devices.records import DevicesQuestion, RankSteps, Scaling
@@ -207,10 +208,12 @@ class Unequal:
 
 def forecast_unequal(forecaster: Forecaster, global_batch: float, speeds: Sequence[float]) -> Unequal:
     """The step of these devices with the global batch split evenly, and in proportion to speed."""
-    num, batches = len(speeds), proportional_batches(global_batch, speeds)
+    num, batches = len(speeds), whole_shares(proportional_batches(global_batch, speeds))
     even = max(forecaster.step(num, global_batch / num, slow=1 / speed).seconds for speed in speeds)
     split = max(
-        forecaster.step(num, batch, slow=1 / speed).seconds for batch, speed in zip(batches, speeds, strict=True)
+        forecaster.step(num, batch, slow=1 / speed).seconds
+        for batch, speed in zip(batches, speeds, strict=True)
+        if batch  # a device without a share computes nothing
     )
     return Unequal(
         speeds=list(speeds),

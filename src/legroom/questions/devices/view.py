@@ -18,7 +18,7 @@ from legroom.reports.views import View
 SHOWN = (1, 2, 4, 8, 16, 64, 256, 1024, 4096)
 """Numbers of devices that a terminal shows; the page and --json have all."""
 
-WIDE = ("batch each", "when", "epoch", "efficiency")
+WIDE = ("batch each", "epoch", "efficiency")
 """Columns that the page alone shows."""
 
 
@@ -106,7 +106,7 @@ def _data_parallel_row(found: Mapping[str, Any]) -> Row:
 
 
 def _unequal_row(found: Mapping[str, Any]) -> Row:
-    shares = ", ".join(f"{batch:.0f}" for batch in found["batches"])
+    shares = ", ".join(f"{batch:,}" for batch in found["batches"])
     split, even = (quantity(found[name], "seconds") for name in ("split_seconds", "even_seconds"))
     waiting = f"{even} with equal ones, as all wait for device {found['straggler']}"
     return "unequal devices", f"{split} a step", f"batches of {shares}; {waiting}"

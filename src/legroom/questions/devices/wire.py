@@ -18,13 +18,13 @@ def wire_rows(facts: BackwardTimes, question: DevicesQuestion, num_devices: int)
     gradients = sum(bucket.num_bytes for bucket in buckets)
     share = 2 * (num_devices - 1) / num_devices
     rows = [
-        _row("gradient buckets", gradients, len(buckets), share, "all-reduced behind the backward pass; always"),
+        _row("gradient buckets", gradients, len(buckets), share, "each step, behind the backward pass"),
         _row(
             "buffers",
             facts.buffer_bytes,
             facts.num_buffer_messages,
             (num_devices - 1) / num_devices,
-            "broadcast before every forward pass by torch's default; broadcast_buffers=False saves it",
+            "before each forward pass; broadcast_buffers=False saves it",
         ),
         _sync_row(facts, num_devices, share),
         _row(
@@ -32,15 +32,14 @@ def wire_rows(facts: BackwardTimes, question: DevicesQuestion, num_devices: int)
             NUMBER_BYTES,
             1,
             share,
-            "samples or tokens of a step, where batches weigh unequally",
+            "each step, where batches weigh unequally: its samples or tokens",
         ),
         _row(
             "metrics",
             LOOK_BYTES + NUMBER_BYTES,
             LOOK_MESSAGES,
             share,
-            f"once a look, about once a second: clocks, whether to end, and {NUMBER_BYTES} bytes for the loss of each "
-            "step since the last",
+            f"about once a second: clocks, whether to end, {NUMBER_BYTES} bytes for the loss of each step since",
         ),
     ]
     return [{**row, "num_devices": num_devices} for row in rows if row["num_messages"]]
@@ -50,10 +49,7 @@ def _sync_row(facts: BackwardTimes, num_devices: int, share: float) -> dict[str,
     """Statistics of converted layers. Each device sends what it gathers to all others, not a share of it."""
     layers, features = len(facts.norm_features), sum(facts.norm_features)
     gathered, summed = NUMBER_BYTES * (2 * features + layers), NUMBER_BYTES * 2 * features
-    when = (
-        "means, variances and counts gathered in the forward pass, their gradients summed in the backward pass; "
-        "only where layers are converted"
-    )
+    when = "each pass, where layers are converted, which torch does on GPUs alone: statistics and their gradients"
     row = _row("SyncBatchNorm", gathered + summed, 2 * layers, share, when)
     return {**row, "link_bytes": round((num_devices - 1) * gathered + share * summed)}
 

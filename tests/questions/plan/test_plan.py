@@ -18,7 +18,7 @@ from legroom.questions.plan.view import print_plan
 from legroom.questions.speed.records import TimeSteps
 from legroom.reports.page import gather_page
 from legroom.reports.saved_answers import read_answers, save_answer
-from legroom.requests import JobDescription
+from legroom.requests import JobDescription, MeasureDevice
 from legroom.testing import FakeLoaders, FakeMachine, FakeSteps, plant_host
 from legroom.training.records import Train
 
@@ -270,7 +270,7 @@ def test_speed_and_loading_are_asked_where_nobody_asked_them(tmp_path):
     machine = machine_of(bytes_per_sample=1e4)
     answer = ask_plan(tmp_path, machine)
     assert answer.num_workers > 0
-    assert set(answer.spent) == {"speed", "loading", "variants", "environment", "memory"}
+    assert set(answer.spent) == {"speed", "loading", "variants", "environment", "memory", "device"}
 
 
 def test_what_memory_proved_caps_a_batch_that_was_named(tmp_path):
@@ -441,3 +441,18 @@ def test_a_fresh_plan_leaves_the_answers_in_the_folder_alone(tmp_path, asked):
     assert {"speed", "loading"} <= set(ask_plan(tmp_path, machine, fresh=True).spent)
     with pytest.raises(UsageError, match="--fresh asks all anew, and --resume"):
         api.plan("digits", device="cpu", fresh=True, run=api.Run(out=tmp_path, engine=machine, resume=True))
+
+
+def test_a_batch_larger_than_the_data_is_refused_before_anything_is_timed(tmp_path):
+    for words in ({}, {"memory": "700MB"}):
+        machine = machine_of(bytes_per_sample=1e4)
+        with pytest.raises(UsageError, match="--batch-size 60,001 is more than the 60,000 samples there are"):
+            ask_plan(tmp_path, machine, batch_size=60_001, **words)
+        assert not [request for request in machine.asked if isinstance(request, TimeSteps | StepPeaks)]
+
+
+def test_how_fast_the_device_is_stays_in_the_folder_for_cards_that_are_named_later(tmp_path):
+    machine = machine_of(bytes_per_sample=1e4)
+    answer = ask_plan(tmp_path, machine)
+    assert [request for request in machine.asked if isinstance(request, MeasureDevice)] != []
+    assert "device" in answer.spent

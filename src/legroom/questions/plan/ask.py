@@ -30,8 +30,8 @@ from legroom.questions.memory.records import MemoryQuestion
 from legroom.questions.plan.advice import advise
 from legroom.questions.plan.answer import PlanAnswer
 from legroom.questions.plan.asking import Search
-from legroom.questions.plan.batch import MULTIPLE, Worth, first_worth, limit_of, needs_passes
-from legroom.questions.plan.candidates import Candidate
+from legroom.questions.plan.batch import MULTIPLE, Worth, first_worth, limit_of, needs_passes, refuse_batch
+from legroom.questions.plan.candidates import Candidate, workers_at
 from legroom.questions.plan.code import NAMES
 from legroom.questions.plan.each_size import Sizes
 from legroom.questions.plan.faster import changes_at
@@ -50,6 +50,8 @@ from legroom.session import Run, Session, keep
 
 GOALS = ("fastest", "cheapest", "frugal")
 LEAST_SECONDS = 20.0
+PEAK_SECONDS = 10.0
+"""That a CPU may need to show how fast it is."""
 FORESEEN = (
     ("speed: a first look at 6 to 12 batch sizes", (6.0, 30.0)),
     ("rate: runs by the job's own settings, then trials of rates", (15.0, 45.0)),
@@ -57,8 +59,9 @@ FORESEEN = (
     ("loading: loaders compared with the step", (0.0, 30.0)),
     ("variants: bf16 and the like, where the run lasts longer than 3 s", (0.0, 60.0)),
     ("environment: reused memory and the like, on a CPU, where the run lasts longer than 3 s", (0.0, 60.0)),
+    ("device: its fastest products and copies, on a CPU where the budget has time for them", (0.0, 10.0)),
 )
-"""What is asked before memory, and its seconds on two cores; jobs whose own run takes minutes take longer."""
+"""What is asked besides memory, and its seconds on two cores; jobs whose own run takes minutes take longer."""
 
 ONE_HERE = "--devices all is one: this machine has no more. --devices 1,8 --link nvlink forecasts others"
 FORESEEN_DEVICES = ("devices: steps of one device, then of 2, 4, 8 ... together", (5.0, 60.0))
@@ -178,8 +181,8 @@ def _ask_all(
         _learn_memory(search, session, asked, way, proved, is_late=is_late)
         assert search.question.memory is not None
         search.note("memory", mark, session.records.seconds(), found_words(search.question.memory))
-        if search.question.offers and place.is_here and not is_late and card_of(run.host.name) is None:
-            session.ask(MeasureDevice(device=place.device))  # to be held against the peaks of the cards
+        if place.is_here and not is_late:
+            _measure_peak(search, session)
         if ask_sizes is not None:
             session.release()
             search.learn(sizes=ask_sizes(advise(session.records, search.question)))
@@ -187,6 +190,17 @@ def _ask_all(
         answer = advise(session.records, search.question)
         write_plan(_plan_of(answer, search.address.options), Path(search.question.path))
         return keep(session, answer)
+
+
+def _measure_peak(search: Search, session: Session) -> None:
+    """How fast the device is at its best: what holds this plan against cards that may be named later."""
+    has_time = search.about.device == "cuda" or search.budget - (search.clock() - search.started) >= PEAK_SECONDS
+    if not (has_time or (search.question.offers and card_of(search.run.host.name) is None)):
+        return
+    mark, before = search.mark(), session.records.seconds()
+    session.progress("the device at its best", 0.95)
+    session.ask(MeasureDevice(device=search.about.device))
+    search.note("device", mark, session.records.seconds() - before, "its fastest products and copies")
 
 
 def foresee(
@@ -266,7 +280,9 @@ def _prove(search: Search, place: Target) -> MemoryAnswer:
     """What a budget of memory that was named holds: nothing larger is to be tried."""
     with open_memory_session("plan", search.address, search.run, place) as session:
         question = _memory_asked(search, session, place)
-        own = int(session.records.description().baseline["batch_size"])
+        search.learn_job(session.records.description())
+        refuse_batch(search.question)
+        own = int(search.question.baseline["batch_size"])
         known, _ = find_memory(search.about, question)
         if known is not None:
             search.use("memory", [known])
@@ -293,7 +309,8 @@ def _learn_memory(
     worth = first_worth(own)
     if question.speed is not None:
         worth = Worth(most=_to_be_run(question, adopted), because="the plan runs none larger")
-    asked = replace(asked, most=worth.most, num_workers=_most_workers(question), **_as_run(question, adopted))
+    workers = _workers_to_run(question, adopted)
+    asked = replace(asked, most=worth.most, num_workers=workers, **_as_run(question, adopted))
     has_workers = proved is None or _has_workers(proved, asked)
     is_alike = proved is None or (has_workers and as_run(proved) == as_run(asked))
     holds = proved is None or (proved.num_devices == asked.num_devices and (is_alike or is_late))
@@ -340,9 +357,12 @@ def _as_run(question: PlanQuestion, adopted: Candidate | None) -> dict[str, Any]
     return {"options": options, "variables": dict(changes.variables)}
 
 
-def _most_workers(question: PlanQuestion) -> int:
-    """Loader processes that the plan may name: they share a host's memory with the step."""
-    return max([int(question.baseline["num_workers"]), *(one.num_workers for one in question.loading)])
+def _workers_to_run(question: PlanQuestion, adopted: Candidate | None) -> int:
+    """Loader processes that the plan will name: they share a host's memory with the step."""
+    own = int(question.baseline["num_workers"])
+    if adopted is None and question.is_judged and nearest(question) is None:
+        return int(changes_that_pay(question).settings.get("num_workers", own))
+    return workers_at(question, adopted.batch_size if adopted else own)
 
 
 def _has_workers(proved: MemoryAnswer, asked: MemoryQuestion) -> bool:

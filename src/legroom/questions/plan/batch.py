@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from legroom.errors import UsageError
 from legroom.job import Settings
 from legroom.laws.memory import split_batch
 from legroom.questions.base import Recommendation
@@ -34,6 +35,13 @@ def first_worth(own: int) -> Worth:
     1024
     """
     return Worth(most=MULTIPLE * own, because=f"that is {MULTIPLE} times the job's own, and none was timed yet")
+
+
+def refuse_batch(question: PlanQuestion) -> None:
+    """Refuse a batch that was named where the data set has fewer samples, before anything is measured."""
+    size, most = question.batch_size, question.num_samples
+    if size is not None and most is not None and size > most:
+        raise UsageError(f"--batch-size {size:,} is more than the {most:,} samples there are. Name at most that")
 
 
 def reach(question: PlanQuestion, memory: MemoryAnswer) -> int:

@@ -9,6 +9,7 @@ from legroom.questions.devices.ask import devices
 from legroom.questions.devices.ask import foresee as foresee_devices
 from legroom.questions.plan.ask_faster import ask_faster
 from legroom.questions.plan.asking import Search
+from legroom.questions.plan.batch import refuse_batch
 from legroom.questions.plan.candidates import Candidate
 from legroom.questions.plan.choice import choose, knows_energy, ways
 from legroom.questions.plan.feeding import ask_loading, feed_first
@@ -29,6 +30,8 @@ def ask_others(search: Search, most: int | None) -> Candidate | None:
     known = search.known.speed
     if known is not None:
         search.use("speed", [known])
+    if search.question.batch_size is not None:
+        _check_batch(search)
     search.learn(speed=known or search.ask("speed", speed, quick=True))
     with search.session() as session:
         description = session.describe(search.run.seed)
@@ -51,6 +54,15 @@ def ask_others(search: Search, most: int | None) -> Candidate | None:
     if search.question.goal == "frugal" and not knows_energy(search.question):
         search.miss(NO_ENERGY)
     return choose(search.question, most)
+
+
+def _check_batch(search: Search) -> None:
+    """Look at the data before anything is timed."""
+    mark = search.mark()
+    with search.session() as session:
+        search.learn_job(session.describe(search.run.seed))
+        refuse_batch(search.question)
+        search.note("speed", mark, session.records.seconds(), "the data has more samples than the batch")
 
 
 def _batch_to_feed(search: Search, most: int | None) -> int:

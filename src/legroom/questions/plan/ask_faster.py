@@ -60,7 +60,7 @@ def _ask_variants(search: Search, way: Way, kept_back: float) -> None:
         settings = {name: value for name, value in way.settings.items() if name not in ("precision", "seed")}
         limit = _limit(search, "variants", way)
         words = {"settings": settings, "num_steps": way.num_steps, "budget": float(limit)}
-        search.learn(variants=_ask(search, "variants", variants, limit, kept_back, words))
+        search.learn(variants=_ask(search, "variants", variants, limit, kept_back, size, words))
 
 
 def _ask_environment(search: Search, way: Way, kept_back: float) -> None:
@@ -68,19 +68,26 @@ def _ask_environment(search: Search, way: Way, kept_back: float) -> None:
     if known is None or known.batch_size != size:
         limit = _limit(search, "environment", way)
         words = {"batch_size": size, "budget": float(limit)}
-        search.learn(environment=_ask(search, "environment", environment, limit, kept_back, words))
+        search.learn(environment=_ask(search, "environment", environment, limit, kept_back, size, words))
 
 
 def _ask(
-    search: Search, name: str, function: Callable[..., Found], limit: int, kept_back: float, words: dict[str, Any]
+    search: Search,
+    name: str,
+    function: Callable[..., Found],
+    limit: int,
+    kept_back: float,
+    size: int,
+    words: dict[str, Any],
 ) -> Found | None:
     """The answer; None where the run is too short for asking, or the budget has no time for it, which is told."""
+    # What was said of a batch that is not to be run any more goes.
+    search.learn(missing=[sentence for sentence in search.question.missing if not sentence.startswith(NAMES[name])])
     if limit < LEAST_SECONDS:
         return None
     left = search.left() - kept_back
     if left >= limit:
         return search.ask(name, function, **words)
-    if not any(sentence.startswith(NAMES[name]) for sentence in search.question.missing):
-        told = f"the budget left {max(0.0, left):.0f} s for it, not {limit} s. Raise --budget"
-        search.miss(f"{NAMES[name]} was not asked: {told}")
+    told = f"the budget left {max(0.0, left):.0f} s for it, not {limit} s. Raise --budget"
+    search.miss(f"{NAMES[name]} at batches of {size:,} was not asked: {told}")
     return None

@@ -26,11 +26,9 @@ def found_words(answer: Answer) -> str:
         case LoadingAnswer():
             return f"{_workers(answer.num_workers)} at batches of {answer.batch_size:,}"
         case VariantsAnswer():
-            what = " and ".join(answer.chosen)
-            return f"{what}: {answer.speedup:.2f} times as fast" if what else "none pays"
+            return _faster_words(" and ".join(answer.chosen), answer)
         case EnvironmentAnswer():
-            what = environment_text(answer.variables)
-            return f"{what}: {answer.speedup:.2f} times as fast" if what else "none pays"
+            return _faster_words(environment_text(answer.variables), answer)
         case MemoryAnswer():
             how = "are estimated to fit" if answer.estimate else "fit" if answer.verified else "ran; no more was proved"
             return f"batches of {answer.max_batch_size:,} {how}"
@@ -41,8 +39,24 @@ def _rate_words(answer: RateAnswer) -> str:
     target = f"{answer.target['name']} {answer.target['value']:.4g}"
     if not answer.reached:
         best = "" if answer.best_value is None else f"; the best of single runs was {answer.best_value:.4g}"
-        return f"no rate reached {target} with most seeds at batches of {answer.batch_size:,}{best}"
+        there, _ = answer.seeds_there or (0, 0)
+        seeds = " with most seeds" if there else ""
+        return f"no rate reached {target}{seeds} at batches of {answer.batch_size:,}{best}{_more_words(answer)}"
     return f"{answer.learning_rate:.3g} reaches {target} in {answer.num_steps:,} updates of {answer.batch_size:,}"
+
+
+def _more_words(answer: RateAnswer) -> str:
+    """What the target would take, by the shape of the best curve."""
+    if answer.extrapolated_steps is None:
+        return ", and its curve does not lead there"
+    low, high = answer.extrapolated_steps
+    span = f"{low:,.0f} or more" if high is None else f"{low:,.0f} to {high:,.0f}"
+    return f", and its curve gets there after {span} updates (extrapolated)"
+
+
+def _faster_words(what: str, answer: VariantsAnswer | EnvironmentAnswer) -> str:
+    told = f"{what}: {answer.speedup:.2f} times as fast" if what else "none pays"
+    return f"{told} at batches of {answer.batch_size:,}"
 
 
 def _workers(num: int) -> str:

@@ -184,8 +184,10 @@ def _ask_rate(search: Search, name: str, size: int, target: str, budget: float) 
             "Raise --budget, or name a --target"
         )
     elif not found.reached:
-        words = found_words(found)
-        search.miss(f"N{words[1:]}. Raise --budget, or name a --target that the job can reach")
+        words, name = found_words(found), "name a --target that the job can reach"
+        # Without a curve that leads there, more time is not what is missing.
+        told = f"Raise --budget, or {name}" if found.extrapolated_steps else f"N{name[1:]}"
+        search.miss(f"N{words[1:]}. {told}")
     return True
 
 

@@ -9,6 +9,7 @@ from legroom import api
 from legroom.errors import JobCrashed, UsageError
 from legroom.job import Settings
 from legroom.laws import what_if
+from legroom.logbook import read_records
 from legroom.plan_file import read_plan
 from legroom.questions.devices.records import TimeBackward, TimeRanks
 from legroom.questions.plan.choice import Candidate, cheapest, cost_of
@@ -298,3 +299,9 @@ def test_wrong_words_are_refused_before_anything_is_asked(planted, tmp_path, wor
     with pytest.raises(UsageError, match=told):
         planted.ask(tmp_path, machine, **{"num_gpus": 4, **words})
     assert machine.asked == []
+
+
+@pytest.mark.parametrize(("num_gpus", "driver"), [(1, plant_gpu().driver), (0, "")])
+def test_a_plan_keeps_the_driver_that_it_was_made_with(planted, tmp_path, num_gpus, driver):
+    planted.ask(tmp_path, planted.plant(), num_gpus=num_gpus, budget=60.0)
+    assert read_records(tmp_path, "plan").head.question["driver"] == driver

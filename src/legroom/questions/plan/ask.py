@@ -135,6 +135,7 @@ def plan(
         offers=offers or "",
         notes=[*([ONE_HERE] if devices.strip() == "all" and num_here == 1 else []), *run.busy_notes()],
         num_cores=run.host.limits.num_cores,
+        driver=run.host.gpus[0].driver if place.device == "cuda" and run.host.gpus else "",
         code=code or "",
     )
     search = Search(job, options, run, about, question, budget, link, begun)

@@ -143,6 +143,8 @@ class PlanQuestion:
     sizes: Sequence[SizedPlan] = ()
     """Of the model, among which the plan chooses; empty: its own alone."""
     num_cores: int = 1
+    driver: str = ""
+    """Of the GPUs, that the plan was made with; empty on a CPU. What the job says of itself names the torch."""
     goal: str = "fastest"
     price_per_hour: float | None = None
     """Of the device."""

@@ -64,6 +64,18 @@ def test_plans_are_compared_by_their_settings_and_their_time_to_the_target(folde
     assert found["batch"] == ["32 \u2192 256"] * 2
 
 
+def test_what_plans_leave_open_is_told_in_whole_sentences(folders, plan_answer):
+    for folder, missing in zip(folders, (["Rates were not sought", "Links neither"], []), strict=True):
+        save_answer(folder, replace(plan_answer, missing=missing))
+    assert rows(gather_comparison(folders), "compared-plan")["open"] == ["Rates were not sought. Links neither", ""]
+
+
+def test_a_mark_that_folders_share_is_told_once(folders, speed_answer):
+    save_answer(folders[0], replace(speed_answer, machine="P100", knee_batch_size=64))
+    figures = {one.name: one for one in part(gather_comparison(folders), "speed").figures}
+    assert [mark.label for mark in figures["speed-rate"].marks] == ["<b>p100, k80: knee 64"]
+
+
 def test_settings_are_told_where_the_folders_differ_and_only_there(folders, speed_answer):
     save_answer(folders[0], replace(speed_answer, settings={"batch_size": 512, "num_workers": 2}, machine="P100"))
     found = rows(gather_comparison(folders), "compared-speed-settings")

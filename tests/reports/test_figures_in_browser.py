@@ -1,5 +1,7 @@
 """Every kind of figure in a real browser, from planted data: bands, whiskers, rings, stacks, cells, scales."""
 
+import itertools
+
 import pytest
 
 from legroom.reports.figures import Axis, Figure, HeatMap, Mark, Section, Series
@@ -43,6 +45,11 @@ FIGURES = [
             chosen=(64, 0.01),
         ),
     ),
+    figure(
+        "close",
+        series=[Series(name="seen", x=SIZES, y=[1.0, 1.1, 1.2], low=[0.9, 1.0, 1.1], high=[1.1, 1.2, 200.0])],
+        marks=[Mark(axis="x", value=value, label=f"machine {value}: the knee is here") for value in (256, 300, 440)],
+    ),
 ]
 
 
@@ -77,6 +84,34 @@ def test_a_law_has_a_band_between_its_ends_and_shares_its_colour_with_what_it_wa
     assert held_out["marker"]["symbol"] == "circle-open"
     assert held_out["error_y"]["array"][0] == pytest.approx(0.3)
     assert held_out["error_y"]["arrayminus"][0] == pytest.approx(0.2)
+
+
+def boxes(page, selector):
+    """Left, right, top and bottom of what is drawn."""
+    return page.locator(selector).evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect()).map(box => [box.left, box.right, box.top, box.bottom])"
+    )
+
+
+def test_labels_of_marks_that_lie_close_together_stand_below_each_other_and_below_the_buttons(page):
+    labels = boxes(page, "#figure-close .shape-label text")
+    assert len(labels) == 3
+    for (*_, earlier), (*_, later) in itertools.pairwise(
+        labels
+    ):  # one begins with empty lines, which its box may count
+        assert later - earlier >= 12
+    ((*_, buttons_end),) = boxes(page, "#figure-close .modebar-container .modebar")
+    assert min(top for _, _, top, _ in labels) >= buttons_end - 1
+
+
+def test_one_far_end_of_a_range_is_no_reason_for_a_larger_unit(page):
+    assert drawn(page, "close")["layout"]["yaxis"]["title"]["text"] == "time (s)"
+
+
+def test_a_last_figure_without_a_neighbour_is_as_wide_as_the_first(page):
+    widths = [round(right - left) for left, right, *_ in boxes(page, "figure")]
+    assert widths[0] == widths[-1]
+    assert max(widths[1:-1]) < widths[0] / 2
 
 
 def test_parts_of_a_time_stand_on_top_of_each_other_where_asked(page):

@@ -99,7 +99,9 @@ def _facts(section: Section) -> dict[str, str]:
     """What a section says, by name: rows of the table that opens it, as before → after, and its facts."""
     opening = [table for table in section.tables if table.opens]
     found = dict(_before_and_after(table, row) for table in opening for row in table.rows)
-    return {**found, **{name: value for name, value, _ in section.facts}}
+    for name in dict.fromkeys(name for name, _, _ in section.facts):
+        found[name] = ". ".join(value or remark for fact, value, remark in section.facts if fact == name)
+    return found
 
 
 def _before_and_after(table: Table, row: Sequence[Any]) -> tuple[str, str]:
@@ -138,10 +140,17 @@ def _may_be_overlaid(figure: Figure) -> bool:
 def _overlaid(same: dict[str, Figure]) -> Figure:
     first = next(iter(same.values()))
     series = [_named(one, label) for label, figure in same.items() for one in figure.series]
-    marks = [
-        Mark(axis=m.axis, value=m.value, label=f"{label}: {m.label}") for label, f in same.items() for m in f.marks
-    ]
-    return replace(first, series=series, marks=marks)
+    return replace(first, series=series, marks=list(_marks(same)))
+
+
+def _marks(same: dict[str, Figure]) -> Iterable[Mark]:
+    """The marks of all folders; one that several share is told once, with all their names."""
+    found: dict[Mark, list[str]] = {}
+    for label, figure in same.items():
+        for mark in figure.marks:
+            found.setdefault(mark, []).append(label)
+    for mark, names in found.items():
+        yield replace(mark, label=f"{', '.join(names)}: {mark.label}")
 
 
 def _named(series: Series, label: str) -> Series:

@@ -1,5 +1,12 @@
 // Draws each figure of the page from the data that `--json` prints; colours come from the page's own style.
 
+// Lines in which a label makes room for those of the marks before it: values may lie close together.
+function below(mark, figure) {
+  const before = figure.marks.slice(0, figure.marks.indexOf(mark)).filter((other) => other.axis === "x").length;
+  const low = figure.marks.some((other) => other.axis === "y");
+  return mark.axis === "y" || low ? "" : "<br>".repeat(before);
+}
+
 function shapeOf(mark, figure, scales) {
   const across = mark.axis === "y";
   const texts = [...new Set(figure.series.flatMap((series) => series.x))];
@@ -10,7 +17,7 @@ function shapeOf(mark, figure, scales) {
   return {
     type: "line", layer: "below", ...ends, line: { color: colour("quiet"), width: 1, dash: "dash" },
     label: {
-      text: plain(mark.label), textangle: 0, font: { size: 12, color: colour("quiet") }, padding: 4,
+      text: below(mark, figure) + plain(mark.label), textangle: 0, font: { size: 12, color: colour("quiet") }, padding: 4,
       textposition: across || low ? "start" : "end", yanchor: across || !low ? "top" : "bottom",
       xanchor: across || value < far ? "left" : "right",
     },
@@ -23,7 +30,7 @@ function layoutOf(figure, scales, xs, ys) {
     ? [axisOf(figure.x, { name: "" }, [""], room), axisOf(figure.y, { name: "" }, [""], 7)]
     : [axisOf(figure.x, scales.x, xs, room), axisOf(figure.y, scales.y, ys, 7)];
   return {
-    paper_bgcolor: "transparent", plot_bgcolor: "transparent", margin: { l: 12, r: 12, t: figure.heat ? 28 : 12, b: 12 },
+    paper_bgcolor: "transparent", plot_bgcolor: "transparent", margin: { l: 12, r: 12, t: 30, b: 12 }, // plotly's buttons lie above the plot, not on its labels
     font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: colour("ink") },
     xaxis: axes[0], yaxis: axes[1],
     barmode: figure.stacked || figure.y.unit === "share" ? "stack" : "group",
@@ -58,7 +65,8 @@ function draw(figure) {
   const xs = figure.series.flatMap((series) => series.x);
   const ys = figure.series.flatMap((series) => [...series.y, ...series.high]);
   const marked = (axis) => figure.marks.filter((mark) => mark.axis === axis).map((mark) => mark.value);
-  const scales = { x: scaleOf(figure.x.unit, [...xs, ...marked("x")]), y: scaleOf(figure.y.unit, [...ys, ...marked("y")]) };
+  const points = figure.series.flatMap((series) => series.y); // one far end of a range is no reason for a larger unit
+  const scales = { x: scaleOf(figure.x.unit, [...xs, ...marked("x")]), y: scaleOf(figure.y.unit, [...points, ...marked("y")]) };
   const places = placesOf(figure), drawn = (series, place) => tracesOf(series, places[place], figure, scales).map((trace) => ({ ...trace, visible: !series.hidden }));
   const traces = figure.heat ? [heatOf(figure)] : figure.series.flatMap(drawn);
   showLegend(figure, places);

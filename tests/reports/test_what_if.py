@@ -248,10 +248,23 @@ def test_the_keyboard_reaches_every_control_sees_where_it_is_and_takes_the_best_
     check(page, {**FACTORS, "batch_size": best})
 
 
+def test_a_link_that_nobody_measured_is_told_where_there_are_devices_to_link(page):
+    sentence = page.locator("#guessed-bandwidth")
+    assert sentence.is_hidden()
+    fill(page, num_devices="2")
+    assert sentence.is_visible()
+
+
+def test_no_line_ends_between_a_number_and_its_unit(page):
+    wholes = page.locator("#remark-time .whole")
+    assert wholes.all_inner_texts()[-1] == "1 min 35 s"
+    assert wholes.first.evaluate("one => getComputedStyle(one).whiteSpace") == "nowrap"
+
+
 def test_results_are_announced_and_names_stay_text(page):
     assert page.locator(".results").get_attribute("aria-live") == "polite"
     assert page.locator("b").count() == 0
-    assert "</script><b>Nobody" in page.locator("#guessed-bandwidth").inner_text()
+    assert "</script><b>Nobody" in page.locator("#guessed-bandwidth").text_content()
 
 
 def test_numbers_read_in_the_page_as_they_do_in_a_terminal(page):

@@ -28,7 +28,7 @@ function show(name, value, text, remark) {
   const place = document.getElementById("result-" + name);
   place.dataset.value = JSON.stringify(value);
   place.textContent = text;
-  document.getElementById("remark-" + name).textContent = remark;
+  typeset(document.getElementById("remark-" + name), remark);
 }
 
 // The target in words; one that the reader chose, by the name of the plan's own.
@@ -108,6 +108,8 @@ function compute() {
   showMemory(factors);
   showMoney(factors);
   showBest(factors, sizes);
+  const link = document.getElementById("guessed-bandwidth");
+  if (link) link.hidden = factors.num_devices < 2; // one device alone uses none
   redraw(factors, sizes);
 }
 

@@ -20,3 +20,15 @@ function inSeconds(value) {
 function inWords(value) {
   return value.toLocaleString("en", { maximumSignificantDigits: Math.max(4, Math.ceil(Math.log10(Math.abs(value) + 1))) });
 }
+
+// Text in which no line ends between a number and its unit.
+function typeset(place, text) {
+  const parts = text.split(/(\d[\d,.]* (?:ms|µs|s|min|h|%|[KMGT]?i?B)(?: \d+ (?:s|min))?(?!\w))/);
+  place.replaceChildren(...parts.map((part, number) => {
+    if (number % 2 === 0) return part;
+    const whole = document.createElement("span");
+    whole.className = "whole";
+    whole.textContent = part;
+    return whole;
+  }));
+}

@@ -108,6 +108,12 @@ def test_a_critical_batch_that_nobody_measured_keeps_the_updates_at_the_plans_ow
     assert what_if.steps_range(asked.factors) == [700.0, 700.0]
 
 
+def test_settings_that_nobody_gave_a_value_are_not_listed_with_an_empty_one(answer):
+    (every,) = [table for table in section(answer).tables if table.name == "plan-settings"]
+    assert ("model_size", "") in [(item.name, item.value) for item in answer.recommendations]
+    assert "model_size" not in every.rows[-1][-1]
+
+
 def test_a_plan_without_a_forecast_has_no_controls(answer):
     shown = section(replace(answer, factors={}))
     assert shown.what_if is None

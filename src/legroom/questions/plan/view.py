@@ -167,7 +167,7 @@ def _recommendations(answer: PlanAnswer) -> Table:
         ]
         for item in found
     ]
-    rest = ", ".join(f"{item.name} {_word(item.value)}" for item in kept)
+    rest = ", ".join(f"{item.name} {_word(item.value)}" for item in kept if item.value != "")
     return Table(
         name="plan-settings",
         title="Every setting",

@@ -143,6 +143,8 @@ def test_updates_of_a_rate_whose_known_batch_missed_the_target_are_extrapolated_
     facts = {name: value for name, value, _ in rate_rows(answer)}
     assert not answer.reached
     assert told in facts["updates"]
+    assert any("did not reach loss 0.001 at batches of 64; the best" in note for note in answer.notes)
+    assert not any("The budget lasted for" in note for note in answer.notes)
     if warmup_steps:
         assert answer.extrapolated_steps is None
         assert "the known batch did not reach the target either" in answer.not_measured[-1]
@@ -218,6 +220,20 @@ def test_runs_of_greedy_that_end_before_an_epoch_are_evaluated_and_no_rate_is_be
     assert machine.clock() < 7.0
     assert "ended with their part of the budget, not by themselves: an epoch takes 12.5 s" in notes
     assert "The budget was over before rates 0.01, 0.1 were tried. Raise --budget" in notes
+
+
+class TenTimesSlower(FakeLearning):
+    def answer(self, request):
+        result, seconds = super().answer(request)
+        return replace(result, seconds=10 * result.seconds), 10 * seconds
+
+
+def test_a_budget_that_lasts_for_one_rate_is_refused_by_greedy_with_what_an_epoch_takes(tmp_path):
+    baseline = Settings(batch_size=64, learning_rate=0.02, num_epochs=8)
+    machine = FakeMachine(TenTimesSlower(LEARNER), baseline=baseline)
+    run = api.Run(out=tmp_path, engine=machine, host=plant_host(), clock=machine.clock)
+    with pytest.raises(NothingMeasured, match=r"for one rate alone, .*: an epoch takes 7\.8 s\. Raise --budget"):
+        api.rate("digits", device="cpu", method="greedy", batch_size=64, budget=5.0, run=run)
 
 
 def test_a_budget_that_ends_within_a_comparison_cuts_all_ways_alike(tmp_path):

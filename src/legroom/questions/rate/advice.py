@@ -175,9 +175,11 @@ def _refuse_nothing(evidence: Evidence, question: RateQuestion, description: Job
 def _notes(question: RateQuestion, best: Trunk, steps: Sequence[float], evidence: Evidence) -> list[str]:
     notes, target = [], f"{question.target_name} {question.target:.4g}"
     num_missed = sum(not math.isfinite(each) for each in steps)
+    is_known = question.method == "transfer"  # of which seeds are no part, and whose runs are at the known batch
+    there = f" at batches of {question.update_size:,}" if is_known else ""
     if num_missed > len(steps) / 2:
         notes.append(
-            f"{num_missed} of {len(steps)} seeds did not reach {target}; the best that this rate gave is "
+            f"{num_missed} of {len(steps)} seeds did not reach {target}{there}; the best that this rate gave is "
             f"{question.signed(best.best):.4g}. {_would_take(best, question, evidence)}"
         )
     elif num_missed:
@@ -196,7 +198,7 @@ def _notes(question: RateQuestion, best: Trunk, steps: Sequence[float], evidence
             f"{target} is what the job's own settings had reached when a quarter of the budget was over; they go on "
             "longer. Name a --target, or raise --budget"
         )
-    if len(steps) < question.num_seeds:
+    if len(steps) < question.num_seeds and not is_known:
         notes.append(f"The budget lasted for {len(steps)} of {question.num_seeds} seeds")
     if evidence.failed:
         request, why = evidence.failed[0]

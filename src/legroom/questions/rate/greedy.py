@@ -154,7 +154,7 @@ def advise(records: Records, question: RateQuestion) -> RateAnswer:
     sizes = choose_size(seen) if seen else None
     question = question if sizes is None else at_size(question, sizes[0])
     runs = tried(records, question)
-    if not any(math.isfinite(run.value) for run in runs):
+    if len(runs) < 2 or not any(math.isfinite(run.value) for run in runs):
         raise NothingMeasured(_why_nothing(runs, question))
     best = min(runs, key=lambda run: run.value)
     trunks, own = [as_trunk(run, question) for run in runs], as_trunk(best, question)
@@ -210,6 +210,8 @@ def _why_nothing(runs: Sequence[Tried], question: RateQuestion) -> str:
     """Values that are no numbers, or a budget that ended before there was one."""
     if not any(run.trial.evaluations for run in runs) and any(_is_cut(run.trial) for run in runs):
         return f"No run was evaluated before its part of the budget was over: {_epoch(runs, question)}. Raise --budget"
+    if len(runs) < 2:
+        return f"The budget lasted for one rate alone, which is no choice: {_epoch(runs, question)}. Raise --budget"
     rates = f"from {min(run.rate for run in runs):g} to {max(run.rate for run in runs):g}"
     return f"No run gave a {question.target_name} that is a number, at rates {rates}"
 

@@ -42,7 +42,8 @@ def rate_rows(answer: RateAnswer) -> Iterable[Row]:
     if answer.on_all_data is not None:
         yield "on all data", *_whole_data(answer.on_all_data)
     if not tests_range:
-        yield "schedule", answer.schedule, f"the last {answer.cooldown_steps:,} updates cool down"
+        cools = f"the last {answer.cooldown_steps:,} updates cool down" if answer.cooldown_steps else ""
+        yield "schedule", answer.schedule, cools
         yield "warm-up", f"{answer.warmup_steps:,} updates", ""
     yield from _batch_rows(answer)
     if answer.sensitivity:

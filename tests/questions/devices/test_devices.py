@@ -468,6 +468,9 @@ BAD = [
 def test_wrong_words_are_refused_with_a_sentence(tmp_path, words, said):
     with pytest.raises(UsageError, match=said):
         ask(tmp_path, **words)
+    if said != "samples there are":  # nobody knows before the job is read
+        with pytest.raises(UsageError, match=said):
+            foresee("digits", run=api.Run(out=tmp_path, host=plant_host(num_cores=4)), **{"device": "cpu", **words})
 
 
 def test_a_batch_that_does_not_fit_one_device_is_made_in_passes_and_devices_save_them(tmp_path):

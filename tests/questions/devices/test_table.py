@@ -6,6 +6,7 @@ import pytest
 
 from legroom import api
 from legroom.errors import UsageError
+from legroom.questions.devices.ask import foresee
 
 LAB = Path(__file__).parents[3] / "examples" / "k80_lab.csv"
 
@@ -69,6 +70,8 @@ BAD = [
     (GOOD.replace("# num_samples = 100\n", ""), "does not say num_samples"),
     (GOOD.replace("= 100", "= many"), "line 1: num_samples"),
     ("# num_samples = 100\n# num_parameters = 10\n", "holds no times"),
+    (GOOD.replace("A,1,10,5.0\n", ""), "has a row of names and no times"),
+    (GOOD.replace("A,1,10,5.0", "A,2,10,5.0"), "has no time of one device"),
 ]
 
 
@@ -78,6 +81,43 @@ def test_a_table_that_cannot_be_read_is_refused_with_its_line(tmp_path, text, sa
     path.write_text(text)
     with pytest.raises(UsageError, match=said):
         api.devices(from_table=path)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"job": "char-lm"}, "no use for JOB. Leave it out"),
+        ({"link": "10GbE", "most": 4}, "no use for --max, --link. Leave them out"),
+        ({"speeds": [1.0, 1.0]}, "--speeds"),
+        ({"run": api.Run(out=Path("elsewhere"))}, "--out"),
+    ],
+)
+@pytest.mark.parametrize("ask", [api.devices, foresee])
+def test_words_about_a_run_are_refused_beside_a_table(ask, words, said):
+    with pytest.raises(UsageError, match=said):
+        ask(from_table=LAB, **words)
+
+
+def test_a_table_has_the_names_of_an_answer_and_is_foreseen_to_run_nothing(lab):
+    told = lab.to_json()
+    assert [told[name] for name in ("num_devices", "bandwidth_bytes_per_second", "latency_seconds")] == [None] * 3
+    assert told["wire"] == []
+    row = next(row for row in lab.points if (row["table"], row["num_devices"], row["batch_size"]) == ("Q2", 2, 32))
+    assert row["epoch_difference_seconds"] == pytest.approx(44.222406 - 62.661095 / 2)
+    assert row["difference_seconds"] == pytest.approx(row["step_seconds"] - 62.661095 / (50_000 / 32))
+    assert foresee(from_table=LAB).probes == []
+
+
+def test_a_table_of_strong_scaling_has_points_and_a_bandwidth_that_is_no_units_is_told(tmp_path):
+    path, names = tmp_path / "table.csv", "table,num_devices,batch_size,seconds,communication_seconds,bandwidth\n"
+    head = GOOD.split("table,")[0] + names
+    path.write_text(head + "A,1,40,8.0,,\nA,2,20,5.0,1.0,12345\nA,4,10,4.0,,\n")
+    answer = api.devices(from_table=path)
+    assert [(row["scaling"], row["speedup"]) for row in answer.points] == [("strong", 1.6), ("strong", 2.0)]
+    assert answer.points[0]["difference_seconds"] == pytest.approx((5.0 - 8.0 / 2) / (100 / 40))
+    assert any(note.startswith("Published bandwidths are neither GB/s") for note in answer.notes)
+    path.write_text(GOOD + "A,2,7,3.0\n")
+    assert any("nothing to compare" in note for note in api.devices(from_table=path).notes)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):

@@ -59,7 +59,10 @@ class TableAnswer(Answer):
     """What published times of some devices say, and what is wrong with them."""
 
     points: list[dict[str, Any]]
-    """Weak scaling at each batch per device: speed-up, efficiency, communication by their definition and by ours."""
+    """Weak scaling at each batch per device: speed-up, efficiency, communication by their definition and by ours.
+
+    Strong scaling, where that is all that the table has.
+    """
     forecasts: list[dict[str, Any]]
     """Around each time of more than two devices, from one and two: latency alone and bandwidth alone."""
     throughputs: list[dict[str, Any]]
@@ -68,3 +71,8 @@ class TableAnswer(Answer):
     """Strong scaling read from the same table: equal global batches."""
     communication: list[dict[str, Any]]
     """Communication and bandwidth as published, and recomputed."""
+    num_devices: int | None = None
+    """This and what follows as in the answer of a job: published times tell none of it."""
+    bandwidth_bytes_per_second: float | None = None
+    latency_seconds: float | None = None
+    wire: list[dict[str, Any]] = field(default_factory=list)

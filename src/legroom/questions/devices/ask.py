@@ -1,6 +1,5 @@
 """`legroom devices`: what do 2, 8, 1024 devices give, and what goes over the wire?"""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,14 +13,12 @@ from legroom.job_address import AnyJob, address_of
 from legroom.questions.base import (
     START_SECONDS,
     Foreseen,
-    check_counts,
-    check_precision,
-    check_word,
     foreseen_probe,
     typical_seconds,
 )
 from legroom.questions.devices.advice import advise
 from legroom.questions.devices.answer import DevicesAnswer, TableAnswer
+from legroom.questions.devices.checks import MOST, check_words, refuse_beside_table
 from legroom.questions.devices.evidence import numbers_to
 from legroom.questions.devices.known import find_known
 from legroom.questions.devices.links import read_link
@@ -32,8 +29,7 @@ from legroom.requests import JobDescription
 from legroom.session import Run, earlier_entries, keep, open_session
 from legroom.training.several import CARRIES_STATE, PATIENCE
 
-RULES = ("legroom", "local-peak")
-MOST = 4096
+TABLE_RUNS_NOTHING = "Published times are read and recomputed; nothing is run"
 BACKWARD_SECONDS, RANKS_SECONDS, WRAPPED_SECONDS = 3.0, 30.0, 10.0
 """Of a batch on one device, of some together, and of one with DistributedDataParallel: a small job on two cores."""
 
@@ -64,18 +60,13 @@ def devices(
     that each message of gradients is held back where devices are run together, to play a slower link.
     """
     run = run or Run()
+    words: dict[str, Any] = {"batch_size": batch_size, "most": most, "measured": measured, "link": link, "rule": rule}
+    words |= {"speeds": speeds, "price": price, "precision": precision}
     if from_table is not None:
+        refuse_beside_table(job=job, options=options, device=device, scaling=scaling, out=run.out, **words)
         return answer_table(from_table, machine=run.host.name)
     address = address_of(job, options)
-    check_word("rule", rule, RULES)
-    check_cuda(run.host, device)
-    place = choose_target(run.host, device).device
-    num_here = num_devices_here(run.host, place)
-    _check_numbers(
-        batch_size=batch_size, most=most, measured=measured, num_here=num_here, speeds=speeds, price=price, delay=delay
-    )
-    check_link(link)
-    check_precision(precision)
+    place, num_here = _place(run.host, device, delay=delay, **words)
     scalings: list[Scaling] = [scaling] if scaling else ["weak"] if rule == "local-peak" else ["strong", "weak"]
     with open_session("devices", address, run) as session:
         description = session.describe(run.seed)
@@ -107,6 +98,16 @@ def devices(
         question = measure(session, question)
         session.note(question)
         return keep(session, advise(session.records, question))
+
+
+def _place(host: Host, device: str, *, link: str | None, **words: Any) -> tuple[str, int]:
+    """The device and how many of it are here; words that ask for what cannot be are refused."""
+    check_cuda(host, device)
+    place = choose_target(host, device).device
+    num_here = num_devices_here(host, place)
+    check_words(num_here=num_here, **words)
+    check_link(link)
+    return place, num_here
 
 
 def _settings(
@@ -146,17 +147,29 @@ def foresee(
     *,
     options: Mapping[str, str] | None = None,
     device: str = "auto",
+    batch_size: int | None = None,
+    most: int | None = None,
     measured: int | None = None,
+    scaling: Scaling | None = None,
     link: str | None = None,
+    rule: str = "legroom",
+    speeds: Sequence[float] = (),
+    price: float | None = None,
+    precision: str | None = None,
+    from_table: Path | None = None,
     run: Run | None = None,
 ) -> Foreseen:
-    """Which probes would `devices` run, and how long should they take? Runs none."""
+    """Which probes would `devices` run, and how long should they take? Runs none, and refuses what it refuses."""
     run = run or Run()
+    words: dict[str, Any] = {"batch_size": batch_size, "most": most, "measured": measured, "link": link, "rule": rule}
+    words |= {"speeds": speeds, "price": price, "precision": precision}
+    if from_table is not None:
+        refuse_beside_table(job=job, options=options, device=device, scaling=scaling, out=run.out, **words)
+        told = answer_table(from_table, machine=run.host.name)
+        return Foreseen(job=told.job, machine=told.machine, seconds=0.0, notes=[TABLE_RUNS_NOTHING], probes=[])
     address = address_of(job, options)
-    entries, place = earlier_entries(address, run), choose_target(run.host, device).device
-    num_here = num_devices_here(run.host, place)
-    _check_measured(measured, num_here)
-    check_link(link)
+    _, num_here = _place(run.host, device, **words)
+    entries = earlier_entries(address, run)
     num_together = len(numbers_to(num_most_measured(measured, link, num_here)))
     backward = typical_seconds(entries, TimeBackward, BACKWARD_SECONDS)
     ranks = typical_seconds(entries, TimeRanks, RANKS_SECONDS)
@@ -172,36 +185,6 @@ def foresee(
     ]
     notes = ["Times are those of a small job on two cores, or of earlier records of this job"]
     return Foreseen(job=address.text, machine=run.host.name, seconds=0.0, notes=notes, probes=probes)
-
-
-def _check_numbers(
-    *,
-    batch_size: int | None,
-    most: int | None,
-    measured: int | None,
-    num_here: int,
-    speeds: Sequence[float],
-    price: float | None,
-    delay: float,
-) -> None:
-    check_counts({"--batch-size": batch_size})
-    if most is not None and not 1 <= most <= MOST:
-        raise UsageError(f"--max is {most:,}; it is a number of devices from 1 to {MOST:,}")
-    _check_measured(measured, num_here)
-    if len(speeds) == 1 or any(not 0 < speed < math.inf for speed in speeds):
-        raise UsageError("--speeds needs two speeds above 0 or more, relative to the device here: 1,1,0.6")
-    if price is not None and not 0 <= price < math.inf:
-        raise UsageError(f"--price is {price:g}; it is money for a device's hour, at least 0")
-    if not 0 <= delay < math.inf:
-        raise UsageError(f"delay is {delay:g}; it is seconds of a message, at least 0")
-
-
-def _check_measured(measured: int | None, num_here: int) -> None:
-    if measured is not None and not 1 <= measured <= num_here:
-        raise UsageError(
-            f"--measure is {measured}, and this machine has {num_here}. Name 1 to {num_here}; more are forecast "
-            "with --max"
-        )
 
 
 def _refuse(description: JobDescription, batch_size: int) -> None:

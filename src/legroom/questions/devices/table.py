@@ -84,8 +84,13 @@ def read_table(path: Path) -> Published:
             raise UsageError(f"{path} does not say {name}. Add a line: # {name} = ...")
     if not rows:
         raise UsageError(f"{path} holds no times. Write a row of names, {','.join(COLUMNS)}, and one row a time")
+    times = _times(path, rows)
+    if not times:
+        raise UsageError(f"{path} has a row of names and no times. Write one row a time below it")
+    if not any(time.num_devices == 1 for time in times):
+        raise UsageError(f"{path} has no time of one device, over which a speed-up is. Add rows whose num_devices is 1")
     return Published(
-        title=texts.get("title", path.stem), device=texts.get("device", "device"), facts=facts, times=_times(path, rows)
+        title=texts.get("title", path.stem), device=texts.get("device", "device"), facts=facts, times=times
     )
 
 

@@ -20,7 +20,8 @@ FAR_APART = 0.1
 def answer_table(path: Path, machine: str) -> TableAnswer:
     """All that the file's times tell, without running anything."""
     table = read_table(path)
-    points, strong = list(_weak(table)), list(_strong(table))
+    weak, strong = list(_weak(table)), list(_strong(table))
+    points = weak or list(_strong_points(table))
     forecasts, throughputs = list(_forecasts(table)), list(_throughputs(table))
     communication = list(_communication(table))
     return TableAnswer(
@@ -28,7 +29,7 @@ def answer_table(path: Path, machine: str) -> TableAnswer:
         machine=machine,
         seconds=0.0,
         notes=[
-            *_scaling_notes(points, strong),
+            *_scaling_notes(weak, strong),
             *_speedup_notes(points),
             *_peak_notes(throughputs, table),
             *_repeat_notes(table),
@@ -67,25 +68,55 @@ def _weak(table: Published) -> Iterator[dict[str, Any]]:
             "published_speedup": time.speedup,
             "efficiency": speedup / time.num_devices,
             "exposed_seconds": max(0.0, step - alone),
-            "difference_seconds": time.seconds - one.seconds / time.num_devices,
+            "difference_seconds": step - alone,
+            "epoch_difference_seconds": time.seconds - one.seconds / time.num_devices,
             "predicted": False,
             "range": None,
         }
 
 
-def _strong(table: Published) -> Iterator[dict[str, Any]]:
-    """Rows of one table with the same global batch, of which one is on one device."""
+def _strong_points(table: Published) -> Iterator[dict[str, Any]]:
+    """The same global batch on one device and on several; what of a step is exposed, only a device alone could tell."""
+    for time, one in _shared(table):
+        step, alone = time.seconds / table.updates(time), one.seconds / table.updates(one)
+        speedup = strong_speedup(alone, step)
+        yield {
+            "table": time.table,
+            "num_devices": time.num_devices,
+            "batch_size": time.batch_size,
+            "scaling": "strong",
+            "epoch_seconds": time.seconds,
+            "step_seconds": step,
+            "speedup": speedup,
+            "published_speedup": time.speedup,
+            "efficiency": speedup / time.num_devices,
+            "exposed_seconds": None,
+            "difference_seconds": step - alone / time.num_devices,
+            "epoch_difference_seconds": time.seconds - one.seconds / time.num_devices,
+            "predicted": False,
+            "range": None,
+        }
+
+
+def _shared(table: Published) -> Iterator[tuple[Time, Time]]:
+    """Each time of several devices with that of one in the same table, at the same global batch."""
     for time in table.times:
         one = table.find(time.table, 1, time.batch_size * time.num_devices)
         if time.num_devices > 1 and one is not None:
-            yield {
-                "table": time.table,
-                "num_devices": time.num_devices,
-                "global_batch": one.batch_size,
-                "one_seconds": one.seconds,
-                "seconds": time.seconds,
-                "speedup": strong_speedup(one.seconds, time.seconds),
-            }
+            yield time, one
+
+
+def _strong(table: Published) -> Iterator[dict[str, Any]]:
+    """Rows of one table with the same global batch, of which one is on one device."""
+    for time, one in _shared(table):
+        yield {
+            "table": time.table,
+            "num_devices": time.num_devices,
+            "global_batch": one.batch_size,
+            "one_seconds": one.seconds,
+            "seconds": time.seconds,
+            "speedup": strong_speedup(one.seconds, time.seconds),
+        }
 
 
 def _forecasts(table: Published) -> Iterator[dict[str, Any]]:
@@ -183,6 +214,11 @@ def _scaling_notes(points: Sequence[dict[str, Any]], strong: Sequence[dict[str, 
             "fixed (G. M. "
             "Amdahl)"
         )
+    if not points and not strong:
+        yield (
+            "No time of several devices has one of one device beside it, in the same table at the same batch per "
+            "device or at the same global batch: there is nothing to compare"
+        )
     for row in strong:
         kind = "a slowdown" if row["speedup"] < 1 else "a gain"
         yield (
@@ -245,7 +281,13 @@ def _communication_notes(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             f"The published communication is T_N - T_1 / N with T_1 of {', '.join(used)}"
             + (f", not of {', '.join(others)}, which timed one device together with several" if others else "")
         )
-    if units := sorted({row["published_unit"] for row in rows if row["published_unit"]}):
+    found = {row["published_unit"] for row in rows if row["published_unit"]}
+    if "neither" in found:
+        yield (
+            "Published bandwidths are neither GB/s (1e9 bytes) nor GiB/s (2^30) of the communication beside them, as "
+            "2(N-1)/N * bytes / seconds of an update"
+        )
+    if units := sorted(found - {"neither"}):
         yield (
             f"The published bandwidths are {', '.join(units)} as recomputed: GB/s count 1e9 bytes, GiB/s 2^30, 7 % "
             "more. "

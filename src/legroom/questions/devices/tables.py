@@ -171,11 +171,11 @@ def published_tables(answer: TableAnswer) -> list[Table]:
     return [
         _plain(
             "table-points",
-            "Weak scaling",
+            "Strong scaling" if answer.points and answer.points[0]["scaling"] == "strong" else "Weak scaling",
             answer.points,
             {**first, "step_seconds": ("step", "seconds"), "speedup": ("speed-up", ""),
              "efficiency": ("efficiency", "share"), "exposed_seconds": ("exposed a step", "seconds"),
-             "difference_seconds": ("T_N - T_1/N an epoch", "seconds")},
+             "epoch_difference_seconds": ("T_N - T_1/N an epoch", "seconds")},
         ),
         _plain(
             "table-forecasts",

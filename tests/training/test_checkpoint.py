@@ -84,6 +84,17 @@ def test_a_run_that_cannot_be_built_leaves_the_earlier_ones_where_they_are(tmp_p
     assert not list(tmp_path.glob("earlier-*"))
 
 
+def test_a_refusal_to_resume_lists_no_settings_that_only_share_the_update_out(tmp_path):
+    saved = {"batch_size": 32, "num_devices": 1, "learning_rate": 0.1}
+    make_run(tmp_path, identity={"settings": saved}).go()
+    shared = {"batch_size": 16, "num_devices": 2, "learning_rate": 0.1}
+    assert load(tmp_path / "checkpoint.pt", {"settings": shared})
+    with pytest.raises(UsageError, match=r"\(its settings: learning_rate 0.1, not 0.2\)"):
+        load(tmp_path / "checkpoint.pt", {"settings": {**shared, "learning_rate": 0.2}})
+    with pytest.raises(UsageError, match="batch_size 32, not 8, num_devices 1, not 2"):
+        load(tmp_path / "checkpoint.pt", {"settings": {**shared, "batch_size": 8}})
+
+
 def test_resuming_without_a_checkpoint_says_that_it_began_anew(tmp_path):
     assert "no checkpoint in" in make_run(tmp_path, resume=True).go().notes[0]
     assert make_run(tmp_path, resume=True).go().notes == []

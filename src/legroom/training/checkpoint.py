@@ -177,15 +177,26 @@ def is_same_update(saved: Any, wanted: Any) -> bool:
     >>> is_same_update({"batch_size": 32, "num_devices": 1}, {"batch_size": 32, "num_devices": 2})
     False
     """
-    if not isinstance(saved, dict) or saved.get("num_devices", 1) == wanted.get("num_devices", 1):
-        return False
-    sizes = [math.prod(int(each.get(name, 1)) for name in SHARED_OUT) for each in (saved, wanted)]
-    rests = [{name: value for name, value in each.items() if name not in SHARED_OUT} for each in (saved, wanted)]
-    return sizes[0] == sizes[1] and rests[0] == rests[1]
+    return isinstance(saved, dict) and not differing(saved, wanted)
+
+
+def differing(saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Settings that differ, but for those that share the same update out to another number of devices.
+
+    >>> differing({"batch_size": 32, "learning_rate": 0.1}, {"batch_size": 16, "num_devices": 2, "learning_rate": 0.2})
+    ['learning_rate']
+    """
+    names = [name for name in {**saved, **wanted} if saved.get(name) != wanted.get(name)]
+    if saved.get("num_devices", 1) == wanted.get("num_devices", 1) or _update_size(saved) != _update_size(wanted):
+        return names
+    return [name for name in names if name not in SHARED_OUT]
+
+
+def _update_size(settings: Mapping[str, Any]) -> int:
+    return math.prod(int(settings.get(name, 1)) for name in SHARED_OUT)
 
 
 def _difference(saved: Any, wanted: Any) -> str:
     if isinstance(saved, dict) and isinstance(wanted, dict):
-        names = [name for name in {**saved, **wanted} if saved.get(name) != wanted.get(name)]
-        return ", ".join(f"{name} {saved.get(name)}, not {wanted.get(name)}" for name in names)
+        return ", ".join(f"{name} {saved.get(name)}, not {wanted.get(name)}" for name in differing(saved, wanted))
     return f"{saved}, not {wanted}"

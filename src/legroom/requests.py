@@ -80,6 +80,9 @@ class JobDescription:
     own_loader: bool
     carries_state: bool = False
     """Whether batches of the job's own loader say which is the first: each goes on where the one before ended."""
+    normalises_by_batch: bool = False
+    """Whether layers of the model do (BatchNorm): another batch is then another loss. Descriptions of before did not
+    say."""
     epoch_batches: int | None = None
     """Batches of an epoch at the job's own batch size, as its own loader counts them; None where it has none, or does
     not say."""

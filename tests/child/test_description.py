@@ -32,3 +32,8 @@ def test_elsewhere_it_has_the_samples_of_its_data_and_a_loader_without_a_length_
     assert said.epoch_samples == said.num_samples == 1437
     told = describe(Describe(), built(f"{JOBS / 'carried_state.py'}:job"))
     assert replace(told, epoch_batches=None).epoch_samples is None
+
+
+@pytest.mark.parametrize(("name", "does"), [("convnet", True), ("plain", False)])
+def test_a_model_that_normalises_over_the_batch_is_told(name, does):
+    assert describe(Describe(), built(f"{JOBS / name}.py:job")).normalises_by_batch is does

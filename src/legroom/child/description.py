@@ -8,6 +8,7 @@ import torch
 from legroom.child.batches import sample_bytes
 from legroom.child.built_job import BuiltJob
 from legroom.requests import Describe, JobDescription
+from legroom.training.noise import normalises_by_batch
 
 
 def describe(request: Describe, built: BuiltJob) -> JobDescription:
@@ -29,6 +30,7 @@ def describe(request: Describe, built: BuiltJob) -> JobDescription:
         own_step=job.step is not None,
         own_loader=job.loader is not None,
         carries_state=train.carries_state(),
+        normalises_by_batch=normalises_by_batch(model),
         epoch_batches=train.epoch_batches(),
         widest_batch=train.widest(),
         widest_valid_batch=built.valid.widest(),

@@ -35,7 +35,7 @@ class NoiseMeter:
 
     def __init__(self, trainer: Trainer, *, first_step: int) -> None:
         self.trainer, self.first_step = trainer, first_step
-        self.splits = trainer.job.loader is None and not _normalises_by_batch(trainer.model)
+        self.splits = trainer.job.loader is None and not normalises_by_batch(trainer.model)
         self.sizes: tuple[int, int] | None = None
         self._small: list[torch.Tensor] = []
         self._big: list[torch.Tensor] = []
@@ -119,7 +119,8 @@ def _second_moment(state: Any) -> torch.Tensor | None:
     return next((state[name] for name in SECOND_MOMENTS if isinstance(state.get(name), torch.Tensor)), None)
 
 
-def _normalises_by_batch(model: Any) -> bool:
+def normalises_by_batch(model: Any) -> bool:
+    """Whether layers of the model normalise over the batch."""
     return any(isinstance(module, BATCH_NORMS) for module in model.modules())
 
 

@@ -371,7 +371,10 @@ def test_a_knee_that_may_lie_below_the_jobs_own_batch_is_not_told(tmp_path, aske
 def test_a_plan_does_not_pass_its_bounded_proof_off_as_the_largest_batch(tmp_path, asked):
     machine, _, _ = asked
     ask_plan(tmp_path, machine)
-    assert [part.question for part in gather_page(tmp_path).sections] == ["plan", "speed", "loading", "variants"]
+    assert not list((tmp_path / "answers").glob("memory*"))
+    sections = {part.question: part for part in gather_page(tmp_path).sections}
+    assert list(sections) == ["plan", "memory", "speed", "loading", "variants"]
+    assert any(note.startswith("Batches above 32 were not tried") for note in sections["memory"].notes)
 
 
 def test_the_page_says_when_an_answer_is_newer_than_the_plan(tmp_path):

@@ -333,7 +333,7 @@ def _learn_memory(
     first = Worth(most=MULTIPLE * own, because=f"that is {MULTIPLE} times the job's own")
     is_bounded = known is not None and known is proved and known.max_batch_size == first.most
     bound = first.note(memory) if is_bounded else [] if known else worth.note(memory)
-    search.learn(memory=memory, notes=[*search.question.notes, *bound])
+    search.learn(memory=replace(memory, notes=[*memory.notes, *bound]))
 
 
 def _is_adopted(question: PlanQuestion) -> bool:

@@ -159,6 +159,9 @@ def test_updates_that_were_run_and_those_that_the_target_takes_are_told_apart(tm
     answer, _ = ask(tmp_path, learner, target="loss=0.02", budget=6.5)
     facts = {name: (value, remark) for name, value, remark in rate_rows(answer)}
     assert "extrapolated" in facts["updates"][0]
+    low, high = answer.extrapolated_steps
+    told = f"about {low:,.0f} updates" if low == high else f"takes {low:,.0f} to "
+    assert any(told in note for note in answer.notes)
     assert f"{answer.num_steps:,} were run, {answer.num_epochs:.3g} epochs" in facts["updates"][1]
     assert facts["learning rate"][1] == answer.recommendations[0].because
 

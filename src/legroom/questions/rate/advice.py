@@ -223,7 +223,8 @@ def _would_take(best: Trunk, question: RateQuestion, evidence: Evidence) -> str:
     low, high = span
     seconds = f", {low * evidence.update_seconds:,.0f} s of training or more" if evidence.update_seconds else ""
     until = "no one knows how many more" if high is None else f"{high:,.0f}"
-    return f"By the shape of its curve the target takes {low:,.0f} to {until} updates{seconds}; raise --budget"
+    between = f"about {low:,.0f}" if high == low else f"{low:,.0f} to {until}"
+    return f"By the shape of its curve the target takes {between} updates{seconds}; raise --budget"
 
 
 def _unknown_batch(span: tuple[float, float] | None, *, is_beyond: bool) -> list[str]:

@@ -45,7 +45,7 @@ def test_exponents_and_plateau_lie_in_their_ranges_in_at_least_85_of_100_cases()
 
 
 def test_the_answer_tells_the_planted_law_and_the_size_that_is_done_first(ask, tmp_path):
-    answer, _ = ask(PLANTED, tmp_path)
+    answer, _ = ask(PLANTED, tmp_path, seeds=2)  # nine counts of one seed are too few to say that k1 is not 1
     assert (answer.k1, answer.k2, answer.b) == pytest.approx((0.8, 0.5, 60.0), rel=0.15)
     assert answer.holds_one == {"k1": False, "k2": False}
     assert all(abs(each["error"]) < 0.1 and each["inside"] for each in answer.held_out)

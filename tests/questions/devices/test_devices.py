@@ -23,6 +23,7 @@ from legroom.questions.devices.records import (
     TimeRanks,
     TimeWrapped,
 )
+from legroom.questions.devices.tables import points_table
 from legroom.questions.devices.view import print_devices, rows
 from legroom.questions.devices.wire import epoch_traffic, wire_rows
 from legroom.questions.rate.fake import FakeLearner, FakeLearning
@@ -404,6 +405,41 @@ def test_an_update_of_more_samples_than_there_are_has_no_epoch_and_no_cost(tmp_p
     assert not [note for note in ask(tmp_path / "b", scaling="strong").notes if "needs more samples" in note]
     page = (tmp_path / "report.html").read_text()
     assert "devices-epoch" in page
+
+
+def test_costs_below_a_hundredth_are_not_told_in_powers_of_ten(tmp_path):
+    table = points_table(answer := ask(tmp_path, price=1e-6), answer.points)
+    (place,) = [place for place, column in enumerate(table.columns) if column.label == "cost of an epoch"]
+    assert {row[place] for row in table.rows} <= {"< 0.01", ""}
+
+
+def test_cores_that_are_slower_than_one_of_them_are_told_and_are_no_measure(tmp_path):
+    answer = ask(tmp_path, replaced(RINGS["compute"], gain_by_threads=0.02))
+    assert any(
+        note.startswith("A process with all 4 cores takes 50 times as long as one with") for note in answer.notes
+    )
+    assert "over one with all cores" not in answer.recommendations[0].because
+    quiet = ask(tmp_path / "b", replaced(RINGS["compute"], gain_by_threads=1.5))
+    assert not [note for note in quiet.notes if "times as long as one with" in note]
+
+
+def test_batches_beyond_those_that_legw_was_published_with_are_told(tmp_path):
+    answer = ask(tmp_path, link="nvlink")
+    (note,) = [note for note in answer.notes if "LEGW was published" in note]
+    assert note.startswith("From 1,024 devices on the global batch of 65,536 is larger than any")
+    strong = ask(tmp_path / "b", link="nvlink", scaling="strong")
+    assert not [note for note in strong.notes if "LEGW was published" in note]
+
+
+def test_a_job_whose_batches_carry_state_is_forecast_over_a_link_that_is_named(tmp_path):
+    machine = FakeMachine(num_samples=60_000)
+    whole = machine.answer
+    machine.answer = lambda request: (
+        replace(whole(request), carries_state=True) if isinstance(request, Describe) else whole(request)
+    )
+    answer = ask(tmp_path, machine=machine, link="10GbE")
+    assert all(each["predicted"] for each in answer.points if each["num_devices"] > 1)
+    assert any("carry state" in sentence for sentence in answer.not_measured)
 
 
 def test_an_epoch_costs_devices_times_hours(tmp_path):

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from legroom.errors import UsageError
 from legroom.host import Host
 from legroom.host.target import check_cuda, choose_target
 from legroom.job import Settings
@@ -18,7 +17,7 @@ from legroom.questions.base import (
 )
 from legroom.questions.devices.advice import advise
 from legroom.questions.devices.answer import DevicesAnswer, TableAnswer
-from legroom.questions.devices.checks import MOST, check_words, refuse_beside_table
+from legroom.questions.devices.checks import MOST, check_words, refuse_beside_table, refuse_unshared
 from legroom.questions.devices.evidence import numbers_to
 from legroom.questions.devices.known import find_known
 from legroom.questions.devices.links import read_link
@@ -27,7 +26,7 @@ from legroom.questions.devices.search import fit, local_peak, measure, sizes_for
 from legroom.questions.devices.table_findings import answer_table
 from legroom.requests import JobDescription
 from legroom.session import Run, earlier_entries, keep, open_session
-from legroom.training.several import CARRIES_STATE, PATIENCE
+from legroom.training.several import PATIENCE
 
 TABLE_RUNS_NOTHING = "Published times are read and recomputed; nothing is run"
 BACKWARD_SECONDS, RANKS_SECONDS, WRAPPED_SECONDS = 3.0, 30.0, 10.0
@@ -89,9 +88,11 @@ def devices(
             delay_seconds=delay,
             wait_seconds=PATIENCE * run.timeout,
             num_samples=description.num_samples,
+            carries_state=description.carries_state,
             own_batch_size=description.baseline["batch_size"],
             **{"memory": _budget(run.host, place), **find_known(session.logbook, place, settings["precision"])},
         )
+        refuse_unshared(description, question)
         question = fit(session, question, description)
         question = local_peak(session, question) if rule == "local-peak" else question
         session.note(question)
@@ -113,11 +114,10 @@ def _place(host: Host, device: str, *, link: str | None, **words: Any) -> tuple[
 def _settings(
     description: JobDescription, seed: int, *, batch_size: int | None, precision: str | None
 ) -> dict[str, Any]:
-    """The job's own with what was named; a job that cannot be shared is refused."""
+    """The job's own with what was named."""
     given = {"batch_size": batch_size, "precision": precision}
     chosen = {name: value for name, value in given.items() if value is not None}
     settings = asdict(Settings(**{**description.baseline, "seed": seed, **chosen}))
-    _refuse(description, settings["batch_size"])
     return settings
 
 
@@ -185,16 +185,3 @@ def foresee(
     ]
     notes = ["Times are those of a small job on two cores, or of earlier records of this job"]
     return Foreseen(job=address.text, machine=run.host.name, seconds=0.0, notes=notes, probes=probes)
-
-
-def _refuse(description: JobDescription, batch_size: int) -> None:
-    """Say what a job lacks that cannot be shared."""
-    if description.own_step:
-        raise UsageError(
-            "This job has its own step, so legroom cannot share its updates; give the Job loss and optimizer instead"
-        )
-    if description.carries_state:
-        raise UsageError(CARRIES_STATE)
-    limit = description.data_limit
-    if limit is not None and batch_size > limit:
-        raise UsageError(f"A batch of {batch_size:,} is more than the {limit:,} samples there are. Name at most that")

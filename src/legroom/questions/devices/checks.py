@@ -6,6 +6,9 @@ from typing import Any
 
 from legroom.errors import UsageError
 from legroom.questions.base import check_counts, check_precision, check_word
+from legroom.questions.devices.records import DevicesQuestion
+from legroom.requests import JobDescription
+from legroom.training.several import CARRIES_STATE
 
 RULES = ("legroom", "local-peak")
 MOST = 4096
@@ -58,3 +61,17 @@ def _check_measured(measured: int | None, num_here: int) -> None:
             f"--measure is {measured}, and this machine has {num_here}. Name 1 to {num_here}; more are forecast "
             "with --max"
         )
+
+
+def refuse_unshared(description: JobDescription, question: DevicesQuestion) -> None:
+    """Say what a job lacks that cannot be shared; a forecast over a link that was named deals out no batches."""
+    batch_size = question.batch_size
+    if description.own_step:
+        raise UsageError(
+            "This job has its own step, so legroom cannot share its updates; give the Job loss and optimizer instead"
+        )
+    if description.carries_state and question.num_measured > 1:
+        raise UsageError(CARRIES_STATE)
+    limit = description.data_limit
+    if limit is not None and batch_size > limit:
+        raise UsageError(f"A batch of {batch_size:,} is more than the {limit:,} samples there are. Name at most that")

@@ -33,8 +33,8 @@ def notes_of(
         )
     if question.largest_batch is not None:
         notes.append("Larger batches of a device are made in several passes, whose gradients are joined")
-    notes += [*_contention(evidence, question), *_straggler(evidence), *_uneven(points)]
-    notes += [*_misses(points), *_beyond_data(points, question)]
+    notes += [*_busy(evidence, question), *_contention(evidence, question), *_straggler(evidence), *_uneven(points)]
+    notes += [*_misses(points), *_beyond_data(points, question), *_beyond_published(points)]
     notes += _batch_notes(points, question)
     notes += norm_note(bool(facts.norm_features), question.own_batch, batch)
     notes += [*_update(evidence, chosen, batch), *_threads(question, chosen["num_devices"])]
@@ -79,6 +79,17 @@ def _threads(question: DevicesQuestion, num_devices: int) -> list[str]:
     return [
         f"Processes were timed with {question.num_threads} thread each; legroom train --devices {num_devices} gives "
         f"each {threads}, so its steps may be shorter than these. OMP_NUM_THREADS=1 trains as was timed"
+    ]
+
+
+def _busy(evidence: Evidence, question: DevicesQuestion) -> list[str]:
+    """A sentence where all cores are slower than one: other programs have them, or a step is too short to share."""
+    gain = evidence.gain_by_threads(question)
+    if gain is None or gain * MUCH > 1:
+        return []
+    return [
+        f"A process with all {question.num_cores} cores takes {1 / gain:.3g} times as long as one with a thread: other "
+        "programs keep cores busy, or its steps are too short to share. If the former, ask again on quiet cores"
     ]
 
 
@@ -159,6 +170,23 @@ def _uneven(points: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
+LEGW_BATCHES = (1024, 32768)
+"""Global batches of ImageNet that LEGW was published with, Y. You's talk, table 6; others are its arithmetic alone."""
+
+
+def _beyond_published(points: Sequence[dict[str, Any]]) -> list[str]:
+    """A sentence where rates come from LEGW at a larger global batch than it was published with."""
+    most = LEGW_BATCHES[1]
+    beyond = [point for point in points if point["scaling"] == "weak" and point["global_batch"] > most]
+    if not beyond:
+        return []
+    first = beyond[0]
+    return [
+        f"From {first['num_devices']:,} devices on the global batch of {first['global_batch']:,.0f} is larger than any "
+        f"that LEGW was published with, {LEGW_BATCHES[0]:,} to {most:,} on ImageNet: its rate there is a guess"
+    ]
+
+
 def _beyond_data(points: Sequence[dict[str, Any]], question: DevicesQuestion) -> list[str]:
     """A sentence where one update would take more samples than there are."""
     samples = question.num_samples
@@ -205,6 +233,11 @@ def unmeasured(evidence: Evidence, question: DevicesQuestion) -> list[str]:
         )
     if question.link_name is not None:
         found.append(f"the link {question.link_name}: its latency and bandwidth are a table's, or yours")
+    if question.carries_state:
+        found.append(
+            "anything on several devices: batches of this job carry state from one to the next, so legroom cannot deal "
+            "them out and trains it on one; its forecast is that of the same passes in a job that can be shared"
+        )
     if question.device == "cuda":
         found.append("utilisation of each GPU: legroom speed reads it")
         if question.data_parallel() is None:

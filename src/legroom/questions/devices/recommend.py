@@ -48,7 +48,7 @@ def recommend_devices(
 def _speedup_words(chosen: dict[str, Any], gain: float | None, choice: Choice) -> str:
     how, speedup = "forecast" if chosen["predicted"] else "measured", chosen["speedup"]
     words = [f"{chosen['scaling']} speed-up of {speedup:.3g} ({how})"]
-    if gain is not None:
+    if gain is not None and gain >= 1:  # below, the cores were busy, and a note says so
         words = [f"{words[0]} over a process with one thread, {speedup / gain:.3g} over one with all cores"]
     if choice.stops:
         words.append(f"from {choice.stops:,} on twice the devices are less than {PAYS} times faster")

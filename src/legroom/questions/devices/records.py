@@ -263,6 +263,8 @@ class DevicesQuestion:
     notes: Sequence[str] = ()
     missing: Sequence[str] = ()
     """What could not be measured, and why."""
+    carries_state: bool = False
+    """Whether batches go on where others ended, so that nothing can be run on several devices."""
     own_batch_size: int | None = None
     """Of the job itself, whose rate is meant for it; None: a question of before, which took the one in question."""
     largest_batch: int | None = None
@@ -318,7 +320,7 @@ class DevicesQuestion:
 
     def wrapped(self, batch_size: int, *, find_unused: bool) -> TimeWrapped | None:
         """The request for one process with DistributedDataParallel; None where there is nothing to forecast."""
-        if self.num_measured < 2 and self.link_name is None:
+        if self.carries_state or (self.num_measured < 2 and self.link_name is None):
             return None
         return TimeWrapped(
             device=self.device,

@@ -124,7 +124,20 @@ def points_table(answer: DevicesAnswer, points: Sequence[dict[str, Any]]) -> Tab
 
 
 def _shown(point: Mapping[str, Any], name: str) -> Any:
-    return span_words(point["range"]).replace(" to ", "-") if name == "range" else _rounded(point.get(name))
+    if name == "range":
+        return span_words(point["range"]).replace(" to ", "-")
+    return _money(point[name]) if name == "epoch_cost" else _rounded(point.get(name))
+
+
+def _money(value: float | None) -> str:
+    """To the hundredth: nobody pays less.
+
+    >>> _money(1.726e-07), _money(12.3456), _money(None)
+    ('< 0.01', '12.35', '')
+    """
+    if value is None:
+        return ""
+    return f"{value:,.2f}" if value >= 0.005 or value == 0 else "< 0.01"
 
 
 def _rounded(value: Any) -> Any:

@@ -125,7 +125,8 @@ def _rises(question: PlanQuestion) -> bool:
 
 def by_nearest(question: PlanQuestion, near: RateAnswer) -> list[Recommendation]:
     """The trial that came nearest to a target that none reached."""
-    because = f"no trial reached {near.target['name']} {near.target['value']:.4g}; this one came nearest"
+    than = "nearer than the job's own run" if question.runs else "of the job's own settings no run was made"
+    because = f"no trial reached {near.target['name']} {near.target['value']:.4g}; this one came nearest, {than}"
     per_epoch = question.num_samples or near.batch_size * near.num_steps
     epochs = max(1, math.ceil(near.num_steps * near.batch_size / per_epoch))
     return [

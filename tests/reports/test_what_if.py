@@ -57,12 +57,14 @@ ASKED = WhatIf(
     figure="planted-time",
 )
 
+SUMMARY = "Raise <b>--budget</b> to 1 min 5 s for 3 samples, not -7."
+
 
 @pytest.fixture(scope="module")
 def opened(open_section):
     """A page with the controls, and what is wrong with it."""
     figures = [time_figure("planted-time", ASKED)]
-    return open_section(Section(title="What?", summary="Planted.", facts=[], figures=figures, what_if=ASKED))
+    return open_section(Section(title="What?", summary=SUMMARY, facts=[], figures=figures, what_if=ASKED))
 
 
 @pytest.fixture
@@ -255,7 +257,9 @@ def test_a_link_that_nobody_measured_is_told_where_there_are_devices_to_link(pag
     assert sentence.is_visible()
 
 
-def test_no_line_ends_between_a_number_and_its_unit(page):
+def test_no_line_ends_within_an_option_or_between_a_number_and_its_unit(page):
+    told = page.locator("#plan .summary .whole")
+    assert told.all_inner_texts() == ["--budget", "1 min 5 s"]
     wholes = page.locator("#remark-time .whole")
     assert wholes.all_inner_texts()[-1] == "1 min 35 s"
     assert wholes.first.evaluate("one => getComputedStyle(one).whiteSpace") == "nowrap"

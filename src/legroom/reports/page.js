@@ -76,6 +76,7 @@ function draw(figure) {
   return Plotly.react("figure-" + figure.name, traces, layoutOf(figure, scales, xs, ys), config);
 }
 
+document.querySelectorAll("p, li, td").forEach(typeset);
 const figures = JSON.parse(document.getElementById("figures").textContent);
 const drawAll = () => Promise.all(figures.map(draw));
 

@@ -3,7 +3,6 @@
 import base64
 import functools
 import gzip
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -21,13 +20,8 @@ from legroom.units import format_seconds
 
 if TYPE_CHECKING:
     from jinja2 import Template
-    from markupsafe import Markup
 
 FILE_NAME = "report.html"
-WHOLE = re.compile(
-    r"(?<![\w-])--[a-z][\w-]*|\d[\d,.]* (?:ms|µs|s|min|h|%|[KMGT]?i?B(?:/s)?|samples/s)(?: \d+ (?:s|min))?(?!\w)"
-)
-"""Options, and numbers with their units."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,20 +150,8 @@ def _template() -> "Template":
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters["quantity"] = quantity
     made.filters["took"] = format_seconds
-    made.filters["typeset"] = typeset
     made.filters |= {"shown": what_if.shown, "labelled": what_if.labelled, "ends": what_if.ends}
     return made.get_template("page.html.j2")
-
-
-def typeset(text: Any) -> "Markup":
-    """Text in which no line ends within an option or between a number and its unit.
-
-    >>> print(typeset("Raise <--budget> to 1 min 30 s"))
-    Raise &lt;<span class="whole">--budget</span>&gt; to <span class="whole">1 min 30 s</span>
-    """
-    from markupsafe import Markup, escape
-
-    return Markup(WHOLE.sub(r'<span class="whole">\g<0></span>', str(escape(text))))  # escaped before
 
 
 def embed_json(value: Any) -> str:

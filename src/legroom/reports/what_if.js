@@ -28,7 +28,9 @@ function show(name, value, text, remark) {
   const place = document.getElementById("result-" + name);
   place.dataset.value = JSON.stringify(value);
   place.textContent = text;
-  typeset(document.getElementById("remark-" + name), remark);
+  const beside = document.getElementById("remark-" + name);
+  beside.textContent = remark;
+  typeset(beside);
 }
 
 // The target in words; one that the reader chose, by the name of the plan's own.

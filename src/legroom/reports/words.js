@@ -21,14 +21,19 @@ function inWords(value) {
   return value.toLocaleString("en", { maximumSignificantDigits: Math.max(4, Math.ceil(Math.log10(Math.abs(value) + 1))) });
 }
 
-// Text in which no line ends between a number and its unit.
-function typeset(place, text) {
-  const parts = text.split(/(\d[\d,.]* (?:ms|µs|s|min|h|%|[KMGT]?i?B)(?: \d+ (?:s|min))?(?!\w))/);
-  place.replaceChildren(...parts.map((part, number) => {
-    if (number % 2 === 0) return part;
-    const whole = document.createElement("span");
-    whole.className = "whole";
-    whole.textContent = part;
-    return whole;
-  }));
+const WHOLE = /((?<![\w-])--[a-z][\w-]*|\d[\d,.]* (?:ms|µs|s|min|h|%|[KMGT]?i?B(?:\/s)?|samples\/s)(?: \d+ (?:s|min))?(?!\w))/;
+
+// Lets no line end within an option or between a number and its unit.
+function typeset(place) {
+  for (const node of [...place.childNodes]) {
+    if (node.nodeType !== Node.TEXT_NODE) typeset(node);
+    else if (WHOLE.test(node.data)) node.replaceWith(...node.data.split(WHOLE).map((part, number) => number % 2 ? whole(part) : part));
+  }
+}
+
+function whole(text) {
+  const made = document.createElement("span");
+  made.className = "whole";
+  made.textContent = text;
+  return made;
 }

@@ -427,3 +427,11 @@ def test_the_length_of_a_run_by_own_settings_counts_its_passes_and_workers(plant
     pace = pace_of(question)
     assert whole_run_seconds(passes) == pytest.approx(question.own_steps * pace.step(8, 0, 4))
     assert whole_run_seconds(passes) > whole
+
+
+@pytest.mark.parametrize("normalises", [True, False])
+def test_a_plan_for_another_batch_says_how_many_samples_batchnorm_sees(planted, tmp_path, normalises):
+    answer = planted.ask(tmp_path, planted.plant(normalises_by_batch=normalises))
+    assert answer.batch_size != planted.OWN.batch_size
+    told = [note for note in answer.notes if note.startswith("BatchNorm would see")]
+    assert [f"{answer.batch_size:,} samples instead of 32" in note for note in told] == [True] * normalises

@@ -59,6 +59,7 @@ class FakeMemory:
     """The score of a model that learned nothing."""
     num_valid_samples: int | None = None
     has_valid: bool = True
+    normalises_by_batch: bool = False
     sample_seconds: float | None = None
     """To read a sample, as the first look at the data has it."""
     baseline: Settings = field(default_factory=Settings)
@@ -182,6 +183,7 @@ class FakeMemory:
             goal=self.goal,
             chance=self.chance,
             has_valid=self.has_valid,
+            normalises_by_batch=self.normalises_by_batch,
             sample_seconds=self.sample_seconds,
             baseline=asdict(self.baseline),
             torch_version="planted",

@@ -30,6 +30,7 @@ from legroom.questions.plan.recommend import by_forecast, by_nearest, nearest, o
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.sizes import with_sizes
 from legroom.questions.plan.tried import own_steps, rehearsals_of, spread_of, tried_note
+from legroom.training.several import norm_note
 from legroom.units import format_seconds
 
 SETTINGS = tuple(item.name for item in fields(Settings))
@@ -48,8 +49,8 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
     baseline = replace(Settings(**question.baseline), precision=memory.settings["precision"], num_devices=1)
     forecast = forecast_of(question)
     adopted = forecast if forecast and forecast.is_better else None
-    changes = changes_that_pay(question)
-    found = _recommend(question, memory, baseline, adopted, changes, own_step=records.description().own_step)
+    changes, description = changes_that_pay(question), records.description()
+    found = _recommend(question, memory, baseline, adopted, changes, own_step=description.own_step)
     quick, variables = _faster(question, baseline, found, changes)
     found += quick
     settings = replace(baseline, **{item.name: item.value for item in found if item.name in SETTINGS})
@@ -59,6 +60,8 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
     factors = {**factors_of(question, forecast), **more_factors(question, forecast, kept_seconds)} if forecast else {}
     offers, unknown = _offers(records, question, settings, factors, is_own=adopted is None)
     missing = [*_unmet(adopted), *question.missing, *unknown]
+    sizes = (baseline.batch_size, settings.batch_size)
+    norms = [] if question.devices else norm_note(description.normalises_by_batch, *sizes, several=False)
     cooldown = next((item.value for item in found if item.name == "cooldown_steps"), None)
     names = {item.name for item in fields(PlanAnswer)}
     target = question.target
@@ -66,7 +69,7 @@ def advise_own_size(records: Records, question: PlanQuestion) -> PlanAnswer:
         job=records.head.job,
         machine=memory.machine,
         seconds=sum(question.spent.values()) or records.seconds(),
-        notes=[*question.notes, *_notes(question, forecast, baseline, settings), *memory.notes],
+        notes=[*question.notes, *_notes(question, forecast, baseline, settings), *norms, *memory.notes],
         not_measured=[*memory.not_measured, *missing],
         recommendations=[
             *(item for item in found if item.name != "cooldown_steps"),

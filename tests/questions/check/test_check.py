@@ -6,6 +6,8 @@ import pytest
 
 from legroom import api
 from legroom.errors import UsageError
+from legroom.logbook import RunStarted
+from legroom.questions.check.known import Known, differences
 from legroom.questions.check.view import check_rows, sentence
 from legroom.questions.memory.records import StepPeaks
 from legroom.questions.speed.fake import FakeSteps
@@ -195,3 +197,11 @@ def test_a_plan_without_a_job_needs_one_named(tmp_path):
     run = api.Run(out=tmp_path / "out", engine=machine(), host=host())
     answer = api.check(path, job="digits", device="cpu", run=run)
     assert any("no logbook beside it" in what for what in answer.not_measured)
+
+
+@pytest.mark.parametrize(("before", "now", "told"), [("570", "580", 1), ("580", "580", 0), ("", "580", 0)])
+def test_another_driver_of_the_gpu_is_told_where_the_plan_kept_its_own(before, now, told):
+    names = ("run", "job", "digest", "machine", "command", "legroom_version", "started_at")
+    head = RunStarted(**dict.fromkeys(names, "1"), options={}, question={"driver": before})
+    found = list(differences(Known(head=head), "1", None, "1", now))
+    assert found == [f"The GPU's driver was {before} and is {now}"] * told

@@ -87,7 +87,8 @@ def _compare(session: Session, question: CheckQuestion, plan: Plan, folder: Path
 
     known, description, machine = known_of(folder), session.records.description(), session.records.head.machine
     found = [] if plan.machine in ("", machine) else [f"The plan was made on {plan.machine}, and this is {machine}"]
-    found += differences(known, session.address.digest, description, __version__)
+    gpus = session.host.gpus
+    found += differences(known, session.address.digest, description, __version__, gpus[0].driver if gpus else "")
     unknown = []
     if known.head is None:
         unknown.append("what the job and torch were when the plan was made: there is no logbook beside it")

@@ -79,8 +79,13 @@ def _in_turns(entries: Iterable[Entry], wanted: TimeSteps) -> Iterable[tuple[int
             yield int(settings["batch_size"]), statistics.median(result.variant_seconds) / passes
 
 
-def differences(known: Known, digest: str, description: JobDescription, version: str) -> Iterable[str]:
+def differences(
+    known: Known, digest: str, description: JobDescription, version: str, driver: str = ""
+) -> Iterable[str]:
     """What is not as it was, a sentence each."""
+    before_driver = known.head.question.get("driver", "") if known.head is not None else ""
+    if before_driver and driver and before_driver != driver:
+        yield f"The GPU's driver was {before_driver} and is {driver}"
     if known.head is not None and known.head.digest != digest:
         yield "The job's file, or one that it imports, has changed"
     if known.head is not None and known.head.legroom_version != version:

@@ -133,3 +133,17 @@ def test_workers_beside_own_settings_that_stay_are_those_that_turns_show_to_pay(
     assert (untried.num_workers, untried.kept) == (0, True)
     assert (tried.num_workers, tried.kept) == ((found.num_workers, False) if pays else (0, True))
     assert (tried.predicted_seconds < answer.predicted_seconds) == pays
+
+
+@pytest.mark.parametrize(("throughput", "pays"), [(1200, True), (600, False)])
+def test_workers_that_surely_pay_by_what_loaders_give_need_no_turns(planted, tmp_path, throughput, pays):
+    """One worker gives 250 samples/s: the job's own two cannot give more than 500."""
+    machine = planted.plant(own=replace(near_the_best(planted), num_workers=2))
+    answer = planted.ask(tmp_path, machine)
+    found = api.loading("digits", device="cpu", batch_size=128, run=api.Run(out=tmp_path / "more", engine=machine))
+    parts = {"step": 0.02, "one_worker": 128 / 250, "preparation": 0.58}
+    found = replace(found, num_workers=6, samples_per_second=throughput, batch_seconds=parts, law={})
+    records, question = read_records(tmp_path, "plan"), question_of(tmp_path)
+    untried = advise(records, replace(question, loading=[found], turns=[], variants=None, environment=None))
+    assert (answer.kept, untried.num_workers) == (True, 6 if pays else 2)
+    assert (untried.batch_size, untried.learning_rate) == (answer.batch_size, answer.learning_rate)

@@ -11,6 +11,10 @@ from legroom.questions.plan.forecast import BLINK
 from legroom.questions.plan.records import PlanQuestion
 from legroom.questions.plan.tried import surely_in_turns
 
+SURELY = 1.5
+"""Times an update's seconds with the loader that was found, that one takes with the job's own: what loaders alone were
+measured to give then needs no turns."""
+
 
 def changes_of_own(question: PlanQuestion) -> Changes:
     """Workers, variants of the step and variables that were found for the job's own batch."""
@@ -44,12 +48,30 @@ def own_ratio(question: PlanQuestion) -> float | None:
         for turn in question.turns
         if (dict(turn.settings), dict(turn.variables)) == (dict(changes.settings), dict(changes.variables))
     ]
-    if not changes or not ratios:
+    if not changes:
         return None
+    if not ratios:
+        return _fed_ratio(question, changes)
     middle = math.exp(statistics.fmean(map(math.log, ratios)))
     own = baseline_of(question).candidate
     is_noticed = own is None or own.num_steps * own.step_seconds * (1 - middle) >= BLINK
     return middle if is_noticed and middle * surely_in_turns(ratios) < 1 else None
+
+
+def _fed_ratio(question: PlanQuestion, changes: Changes) -> float | None:
+    """The same of a loader alone that nothing was tried out with, where it surely pays: its seconds with the step over
+    the least that the job's own number of workers could take, by what one of them, or none, was measured to give."""
+    batch_size, own = (int(question.baseline[name]) for name in ("batch_size", "num_workers"))
+    found = next((one for one in question.loading if one.batch_size == batch_size), None)
+    if found is None or changes.variables or set(changes.settings) - {"num_workers", "prefetch_factor"}:
+        return None
+    parts, throughput = found.batch_seconds, found.samples_per_second
+    one_worker, step = parts.get("one_worker"), parts.get("step", 0.0)
+    least = max(step, one_worker / own) if own and one_worker else step + parts.get("preparation", 0.0)
+    if (own and not one_worker) or not throughput or not least:
+        return None
+    ratio = batch_size / throughput / least
+    return ratio if ratio * SURELY <= 1 else None
 
 
 def changes_that_pay(question: PlanQuestion) -> Changes:

@@ -13,7 +13,7 @@ from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.faster import Changes
 from legroom.questions.plan.forecast import Forecast, forecast_of
 from legroom.questions.plan.found import rehearsal_words, turn_words
-from legroom.questions.plan.kept import changes_of_own
+from legroom.questions.plan.kept import changes_of_own, own_ratio
 from legroom.questions.plan.records import OwnTurn, PlanQuestion
 from legroom.questions.plan.rehearsal import LEAST_TURN, MOST_RUNS, TURN_SECONDS, rehearse
 from legroom.questions.plan.seeking import whole_run_seconds
@@ -117,6 +117,8 @@ def try_own(search: Search) -> None:
         return
     seconds = _turn_seconds(search)
     if search.left() < 2 * NUM_TURNS * (seconds + START_SECONDS):
+        if own_ratio(search.question) is not None:  # sure without turns
+            return
         search.miss(
             f"Changes that should make the job's own updates faster were left out, since they could not be tried out: "
             f"the budget left {search.told()}. Raise --budget"

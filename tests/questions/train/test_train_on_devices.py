@@ -73,16 +73,22 @@ def test_a_rank_that_hangs_ends_the_run_within_its_time_and_is_named(tmp_path, m
     assert time.monotonic() - began < 60
 
 
+def hear_ctrl_c():
+    """Tests run in the background of a shell inherit that it is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_a_run_of_which_a_rank_hangs_and_its_checkpoint_stays(tmp_path, monkeypatch):
     monkeypatch.setenv("TROUBLE", f"hangs {tmp_path / 'hung'}")
     words = ["--device", "cpu", "--epochs", "1", "--batch-size", "16", "--devices", "2", "--checkpoint-seconds", "0"]
     command = [sys.executable, "-m", "legroom", "train", JOB, *words, "--out", str(tmp_path / "run")]
-    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    while not (tmp_path / "hung").exists():
-        assert started.poll() is None, started.stdout.read()
-        time.sleep(0.05)
-    started.send_signal(signal.SIGINT)
-    started.communicate(timeout=150)  # the other rank would wait for 210 s
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, **pipes, preexec_fn=hear_ctrl_c) as started:
+        while not (tmp_path / "hung").exists():
+            assert started.poll() is None, started.stdout.read()
+            time.sleep(0.05)
+        started.send_signal(signal.SIGINT)
+        started.communicate(timeout=150)  # the other rank would wait for 210 s
     assert started.returncode == 130
     assert (tmp_path / "run" / "checkpoint.pt").is_file()
 

@@ -4,9 +4,8 @@ import pytest
 
 from legroom.errors import UsageError
 from legroom.job import Settings
-from legroom.plan_file import GOALS, Plan, read_plan, write_plan
+from legroom.plan_file import Plan, read_plan, write_plan
 from legroom.questions.base import Recommendation
-from legroom.questions.plan.ask import GOALS as ASKED_FOR
 
 VALUES = {"batch_size": 48, "learning_rate": 0.3, "fused": False, "clip_norm": None, "eval_batch_size": 99, "seed": 0}
 

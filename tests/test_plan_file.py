@@ -67,7 +67,3 @@ def test_mistakes_are_told_in_the_words_of_the_file(path, words, message):
     change(path, *words)
     with pytest.raises(UsageError, match=message):
         read_plan(path)
-
-
-def test_a_plan_may_name_each_goal_that_can_be_asked_for():
-    assert GOALS == ASKED_FOR

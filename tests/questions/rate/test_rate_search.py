@@ -166,6 +166,8 @@ def test_where_every_rate_diverges_that_is_the_error(tmp_path):
         ({"fraction": 1.5}, "--fraction is 1.5"),
         ({"batch_size": 0}, "--batch-size is 0"),
         ({"batch_size": 20_000}, "more than the 10,000 samples"),
+        ({"num_workers": -1}, r"--workers is -1; it must be a whole number from 0"),
+        ({"num_workers": 4000}, r"num_workers is 4000; .* on this machine"),
     ],
 )
 def test_wrong_words_are_refused_in_a_sentence(tmp_path, words, sentence):

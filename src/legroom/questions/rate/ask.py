@@ -30,6 +30,7 @@ from legroom.questions.rate.search import NUM_WHOLE, find_rate
 from legroom.questions.rate.target import NUM_RUNS, SHARE, find_target
 from legroom.requests import Describe, JobDescription
 from legroom.session import Run, Session, earlier_entries, keep, open_session
+from legroom.setting_rules import check_workers, lacks
 
 METHODS = ("auto", "greedy", "range", "transfer")
 ADAPTIVE = ("adam", "lamb", "adagrad", "rmsprop", "adafactor", "lion", "nadam", "radam")
@@ -76,6 +77,8 @@ def rate(
     _check_numbers(batch_size=batch_size, budget=budget, seeds=seeds, fraction=fraction)
     _check_transfer(method, batch_size, from_batch, from_rate, is_used=compare_rules or rule != "measured")
     check_precision(precision)
+    if num_workers is not None:
+        _check_workers(num_workers, run.host.limits.num_cores)
     check_cuda(run.host, device)
     place = choose_target(run.host, device).device
     with open_session("rate", address, run) as session:
@@ -218,6 +221,12 @@ def _check_numbers(*, batch_size: int | None, budget: float, seeds: int, fractio
         raise UsageError(
             f"--fraction is {fraction:g}; it must be above 0 and at most 1, as 0.1 for a tenth of the data"
         )
+
+
+def _check_workers(num_workers: int, num_cores: int) -> None:
+    if wanted := lacks("num_workers", num_workers):
+        raise UsageError(f"--workers is {num_workers}; it must be {wanted}")
+    check_workers(num_workers, num_cores)
 
 
 def _check_transfer(

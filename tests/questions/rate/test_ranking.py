@@ -59,6 +59,24 @@ def test_a_rate_no_better_than_before_its_first_update_ends_once_another_is():
     assert survivors(still, [0.01, 0.1], 30) == [0.01, 0.1]
 
 
+def test_a_rate_that_only_harms_the_model_ends_once_another_does_not_whatever_its_score():
+    lucky, quick = trunk(3.0, (30, 2.1, 0.17)), trunk(0.3, (30, 1.5, 0.18))
+    assert survivors([quick, lucky], [0.3, 3.0], 30) == [0.3]
+
+
+def test_a_rate_that_collapsed_leads_no_more_and_whoever_it_had_left_behind_goes_on():
+    """As seen of a CNN on digits: it was ahead of all after 46 updates, and back at chance after 101."""
+    collapsed = trunk(0.26, (30, 0.27, 0.92), (46, 0.15, 0.95), (67, 0.69, 0.77), (101, 2.3, 0.08), start=2.3)
+    slow = trunk(0.09, (30, 0.6, 0.85), (46, 0.39, 0.88), (67, 0.18, 0.94), start=2.3)
+    for each in (collapsed, slow):
+        each.start = point(0, 2.3, 0.08)
+    assert leader([slow, collapsed], 84) is slow
+    assert survivors([slow, collapsed], [0.26], 84) == [0.09]
+    sure = trunk(0.2, (30, 0.1, 0.97), (46, 1.5, 0.98), start=2.3)
+    sure.start = point(0, 2.3, 0.08)
+    assert survivors([sure], [0.2], 46) == [0.2], "sure of what it gets wrong, its score still grows"
+
+
 def test_a_trunk_is_held_against_the_fastest_at_its_value_not_only_the_one_ahead_now():
     ahead = trunk(0.1, (30, 1.9), (45, 1.0), (67, 0.1))
     early = trunk(0.3, (30, 0.9), (45, 0.8), (67, 0.7))

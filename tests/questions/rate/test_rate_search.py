@@ -230,8 +230,11 @@ def test_seconds_of_an_update_leave_evaluations_out(tmp_path):
 
 
 def test_a_critical_batch_that_branches_leave_open_is_not_told(tmp_path):
-    answer, _ = ask(replace(LEARNER, noise=4.0), 64, 0.02, tmp_path)
+    """Noise of gradients tells the planted 100, and branches forty times that: one of them is wrong."""
+    answer, _ = ask(replace(LEARNER, noise=1.0), 64, 0.02, tmp_path)
     assert answer.critical_batch_size is None
+    low, high = answer.critical_range
+    assert low < 110 < 1000 < high
     assert "the critical batch size: " in answer.not_measured[0]
 
 
@@ -382,7 +385,7 @@ def test_killed_at_any_moment_a_resumed_search_repeats_nothing(tmp_path, method)
         assert not [request for request in second.asked if request in asked]
         assert len(second.asked) == len(machine.asked) - kill_at
         assert again.learning_rate == whole.learning_rate
-        assert again.num_steps == whole.num_steps
+        assert again.num_steps == pytest.approx(whole.num_steps, rel=0.02), "trunks trained again show other gradients"
 
 
 def test_own_settings_that_learn_nothing_give_no_target(tmp_path):
@@ -478,10 +481,19 @@ def test_a_ramp_that_blows_up_at_once_is_made_again_from_the_least_rate(tmp_path
     assert abs(math.log(answer.learning_rate / LEARNER.best_rate_at(64))) < math.log(2)
 
 
-def test_where_no_rate_blows_up_whole_ramps_of_two_seeds_tell_where_the_loss_falls(tmp_path):
+def test_where_no_rate_blows_up_ramps_of_two_seeds_tell_where_the_loss_falls(tmp_path):
     answer, machine = ask(replace(LEARNER, diverges_above=math.inf, noise=0.0), 64, 0.02, tmp_path)
-    assert [ramp.least_rate for ramp in ramps_of(machine)] == [pytest.approx(0.0002), 1e-6, 1e-6]
+    assert [ramp.least_rate for ramp in ramps_of(machine)] == [pytest.approx(0.0002), pytest.approx(0.0002)]
+    assert [ramp.settings["seed"] for ramp in ramps_of(machine)] == [0, 1]
     assert abs(math.log(answer.learning_rate / LEARNER.best_rate_at(64))) < math.log(2)
+
+
+@pytest.mark.parametrize(("own_epochs", "num_whole"), [(1, 40), (2, 78), (8, 100)])
+def test_a_ramp_of_a_job_of_few_updates_is_a_part_of_them(tmp_path, own_epochs, num_whole):
+    _, machine = ask(LEARNER, 64, 1e-4, tmp_path, own_epochs=own_epochs)
+    ramp = ramps_of(machine)[0]
+    assert ramp.least_rate == pytest.approx(1e-6)
+    assert ramp.num_steps == num_whole
 
 
 class HarmedLearner(FakeLearner):

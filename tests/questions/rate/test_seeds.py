@@ -79,7 +79,7 @@ class SlowOnOthers(FakeLearner):
     """One that other seeds learn slowly at the best rate of the first."""
 
     def _gain(self, share):
-        return super()._gain(share) * (0.7 if self.seed and share > 0.9 else 1.0)
+        return super()._gain(share) * (0.35 if self.seed and share > 0.9 else 1.0)
 
 
 def test_a_rate_that_wins_by_what_other_seeds_show_of_another_is_confirmed_itself(tmp_path):

@@ -26,7 +26,7 @@ from legroom.questions.rate.advice import advise
 from legroom.questions.rate.answer import RateAnswer
 from legroom.questions.rate.records import RampRate, RateQuestion, RunTrial, passes_of, update_size
 from legroom.questions.rate.rules import KNOWN_RULES
-from legroom.questions.rate.search import NUM_WHOLE, find_rate
+from legroom.questions.rate.search import find_rate
 from legroom.questions.rate.target import NUM_RUNS, SHARE, find_target
 from legroom.requests import Describe, JobDescription
 from legroom.session import Run, Session, earlier_entries, keep, open_session
@@ -159,7 +159,7 @@ def foresee(
         probes.append(foreseen_probe("a ramp of the rate", (seeds, seeds), ramp))
     else:
         num_own = 0 if method == "greedy" or target != "same" else NUM_RUNS
-        probes += [foreseen_probe("a ramp of the rate", (1, 1 + NUM_WHOLE), ramp)]
+        probes += [foreseen_probe("a ramp of the rate", (1, 2), ramp)]
         probes += [_within("a run by the job's own settings", (1, num_own), SHARE * budget)] if num_own else []
         what = {
             "auto": "trunks and their cooldowns, batch branches, other seeds",

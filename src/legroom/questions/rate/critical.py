@@ -25,6 +25,8 @@ NEAR = 2.0
 """How far, as a factor in samples, points tell the slope of the curve."""
 EDGE = 0.98
 """Of the widest: there the branches tell no more than a side."""
+APART = math.log(8.0)
+"""Between branches and the noise of gradients, in ln: further apart, one of them is wrong, and nobody knows which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,9 @@ def critical_batch(evidence: Evidence, best: Trunk) -> Critical:
     weights = np.array([1 / doubt(critical / best.batch_size, factor) ** 2 for critical, factor in found])
     middle = float(np.average(logs, weights=weights))
     spread = max(LEAST_SPREAD, float(np.sqrt(np.average((logs - middle) ** 2, weights=weights))))
+    noise = guess_by_noise(evidence, best)
+    apart = 0.0 if noise is None else abs(middle - math.log(noise.batch_size))
+    spread = max(spread, apart) if apart > APART else spread
     far = EDGE * math.log(WIDEST)
     beyond = abs(middle - math.log(best.batch_size)) >= far
     span = (math.exp(middle - spread), math.exp(middle + spread))

@@ -261,9 +261,9 @@ def add_trunk(
         trunk.points = sorted([*trunk.points, point], key=lambda each: each.num_steps)
     if result.noise_sizes is not None and result.small_squares:
         small, big = result.noise_sizes
-        trunk.squares.append(
-            GradientSquares(small_size=small, big_size=big, small=result.small_squares, big=result.big_squares)
-        )
+        seen = GradientSquares(small_size=small, big_size=big, small=result.small_squares, big=result.big_squares)
+        is_whole = result.grown_steps >= request.to_step  # one trained again shows what was seen of it before
+        trunk.squares = [seen] if is_whole else [*trunk.squares, seen]
 
 
 def _between(before: tuple[int, float] | None, after: tuple[int, float], value: float) -> float:

@@ -56,20 +56,28 @@ def _lags(point: Point, others: Sequence[Trunk], judge: Judge) -> float:
 
 
 def leader(trunks: Sequence[Trunk], length: int) -> Trunk:
-    """The trunk with the least loss among those that were grown as far; with the least value where losses had risen."""
-    grown = [trunk for trunk in trunks if trunk.last is not None and trunk.last.to_step >= length] or list(trunks)
+    """The trunk with the least loss among those that were grown as far; with the least value where losses had risen.
+
+    One that has collapsed leads only where all have: what it was before, no longer run will be.
+    """
+    standing = [trunk for trunk in trunks if not has_collapsed(trunk)] or list(trunks)
+    grown = [trunk for trunk in standing if trunk.last is not None and trunk.last.to_step >= length] or standing
     first: Judge = "loss" if not any(has_risen(trunk.points) for trunk in grown) else "value"
     return min(grown, key=lambda trunk: (trunk.least(first), trunk.best, trunk.least("loss")))
 
 
 def survivors(trunks: Sequence[Trunk], rates: Sequence[float], length: int) -> list[float]:
-    """The rates that may still win: the leader, and those not too far behind at this length and the one before."""
+    """The rates that may still win: the leader, and those not too far behind at this length and the one before.
+
+    One that has only harmed the model is none of them once another has not, whatever its score: that may be luck. Nor
+    is one that has collapsed, and none is behind it.
+    """
     best, found = leader(trunks, length), []
-    for trunk in trunks:
-        if trunk.learning_rate not in rates or trunk.diverged_at is not None:
+    standing = [trunk for trunk in trunks if trunk.diverged_at is None and not has_collapsed(trunk)]
+    for trunk in standing:
+        if trunk is not best and (trunk.learning_rate not in rates or (is_harmed(trunk) and not is_harmed(best))):
             continue
-        others = [each for each in trunks if each is not trunk and each.diverged_at is None]
-        far = [lags(point, others) for point in trunk.points[-2:]]
+        far = [lags(point, [each for each in standing if each is not trunk]) for point in trunk.points[-2:]]
         lost = far[-1] > HOPELESS or (len(far) == 2 and min(far) > TOO_FAR)
         if trunk is best or not lost:
             found.append(trunk.learning_rate)
@@ -134,6 +142,17 @@ def bottom(trunks: Sequence[Trunk], best: Trunk) -> float | None:
 def is_harmed(trunk: Trunk) -> bool:
     """Whether all its runs came to a higher loss than the model has before any update: its rate is too high."""
     return trunk.start is not None and trunk.least("loss") > trunk.start.loss
+
+
+def has_collapsed(trunk: Trunk) -> bool:
+    """Whether more than half of what it had gained on the untrained model is lost again, in loss and value."""
+    last, start = trunk.last, trunk.start
+    if last is None or start is None:
+        return False
+    judges: tuple[Judge, ...] = ("loss", "value")
+    gained = [start.judged(judge) - trunk.least(judge) for judge in judges]
+    left = [start.judged(judge) - last.judged(judge) for judge in judges]
+    return all(most > 0 and 2 * now < most for most, now in zip(gained, left, strict=True))
 
 
 def is_held(best: Trunk, seen: Sequence[Trunk], question: RateQuestion) -> bool:

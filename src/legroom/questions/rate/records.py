@@ -181,6 +181,8 @@ class RateQuestion:
     """Between which the job's own settings come out: over seeds, or by several forecasts; None of a target given."""
     own_steps: int = 0
     """Updates of a run by the job's own settings at this batch size."""
+    ramp_steps: int = 100
+    """Updates of a ramp over all rates."""
     baseline_seconds: float | None = None
     """Training by the job's own settings until the target was first met; None where that was not run."""
     optimizer: Literal["sgd", "adam"]
@@ -250,11 +252,20 @@ class RateQuestion:
         """The request for a range test with another seed."""
         settings = {**self.settings, "seed": self.seed + more, "schedule": "constant", "warmup_steps": 0}
         limit = RAMP_SHARE * self.budget_seconds
-        return RampRate(device=self.device, settings=settings, fraction=self.fraction, max_seconds=limit)
+        return RampRate(
+            device=self.device,
+            settings=settings,
+            fraction=self.fraction,
+            num_steps=self.ramp_steps,
+            max_seconds=limit,
+        )
 
-    def first_ramp(self) -> RampRate:
-        """The request for the ramp that is made first: where it only has to blow up, its end, no less steep."""
-        whole, least = self.ramp(0), RAMP_FROM * float(self.settings["learning_rate"])
+    def upper_ramp(self, more: int) -> RampRate:
+        """The request for the end of a range test, from far below the job's own rate on, no less steep than a whole.
+
+        The whole of it where that is asked for, or the job's own rate leaves no end.
+        """
+        whole, least = self.ramp(more), RAMP_FROM * float(self.settings["learning_rate"])
         if self.method == "range" or not whole.least_rate < least < whole.most_rate:
             return whole
         share = math.log(whole.most_rate / least) / math.log(whole.most_rate / whole.least_rate)

@@ -10,12 +10,11 @@ from legroom.questions.rate.ranking import bottom, is_given_up, is_harmed, is_he
 from legroom.questions.rate.records import RateQuestion
 from legroom.session import Session
 
-NUM_WHOLE = 2
-"""Ramps over all rates, where the first does not blow up."""
-SHARES = (1 / 3, 1 / 10, 1 / 30)
-"""Of the diverging rate: where trunks begin. The best rate lies there for nearly every job and optimizer."""
-STEP = 3.0
-"""Between neighbouring rates, as a factor."""
+OF_BLOWN, OF_LOWEST = 1 / 10, 1 / 5
+"""Of the rate at which ramps blow up, and of that at which their loss is least: where the best one should lie. With
+optimizers that divide by the gradient's size they blow up late, with others the loss is least just before."""
+STEP, NUM_RATES = 3.0, 3
+"""Between neighbouring rates, as a factor, and how many of them trunks begin at."""
 GROWTH = 1.5
 """Between the lengths at which runs are judged."""
 SETTLED = 2.5
@@ -42,7 +41,7 @@ LONG_AGO = 3.0
 rate."""
 WORTH_TRYING = 1.4
 """A rate nearer than this factor to one that was tried is not tried."""
-BRANCHED_AT = (0.25, 0.6)
+BRANCHED_AT = (0.2, 0.45)
 """Of the winner's updates: where batch branches leave, early and late, since the critical batch grows."""
 
 
@@ -95,25 +94,30 @@ def _alone(growing: Growing, length: int) -> tuple[list[float], int, float]:
 
 
 def _bracket(session: Session, question: RateQuestion) -> None:
-    """The end of a range test, which tells where it blows up; whole ones where it does not, or does so at once.
+    """The end of a range test, which tells where it blows up; a whole one where it does so at once.
 
-    Where the loss falls fastest, which then has to do, is a noisy thing: two seeds tell it.
+    Where it does not, it has to do where the loss falls fastest: a noisy thing, which two seeds tell.
     """
     session.progress("ramp of the rate", 0.02)
-    ramp = session.ask(question.first_ramp())
-    num_whole = NUM_WHOLE if blows_up(ramp) is None else 1 if len(ramp.rates) <= FIRST else 0
-    for more in range(num_whole):
-        session.ask(question.ramp(more))
+    ramp = session.ask(question.upper_ramp(0))
+    if blows_up(ramp) is None:
+        session.ask(question.upper_ramp(1))
+    elif len(ramp.rates) <= FIRST:
+        session.ask(question.ramp(0))
 
 
 def _refine(growing: Growing, question: RateQuestion) -> None:
-    """Try the rate at the bottom of the parabola through what was tried, where that is far from all of it."""
+    """Try the rate at the bottom of the parabola through what was tried, where that is far from all of it.
+
+    Not beyond a neighbour of the winner: that has lost to it already.
+    """
     trunks = growing.trunks
     best = winner(trunks, question, growing.evidence.trunks)
     rate = None if best is None or best.last is None else bottom(trunks, best)
     if best is None or best.last is None or rate is None:
         return
-    is_new = abs(math.log(rate / best.learning_rate)) > math.log(WORTH_TRYING)
+    far = [abs(math.log(rate / trunk.learning_rate)) for trunk in trunks]
+    is_new = min(far) > math.log(WORTH_TRYING) and abs(math.log(rate / best.learning_rate)) < math.log(STEP)
     if is_new and growing.affords((1 + 2 * COOLDOWN) * best.last.to_step, SEARCH_SHARE):
         for point in best.points[-2:]:
             growing.grow(rate, point.to_step)
@@ -206,13 +210,19 @@ def affordable(growing: Growing, rates: list[float], length: int) -> list[float]
 
 
 def first_rates(evidence: Evidence, question: RateQuestion) -> list[float]:
-    """Where trunks begin: below the rate at which ramps blew up; where none did, around the one at which they fall."""
-    blown = diverging_rate(evidence.ramps)
-    if blown is not None:
-        return [blown * share for share in SHARES]
-    steepest = middle([rate for ramp in evidence.ramps if (rate := read_ramp(ramp).steepest) is not None])
-    rate = float(question.settings["learning_rate"]) if steepest is None else steepest
-    return [rate * STEP, rate, rate / STEP]
+    """Where trunks begin: around the rate that ramps point to; around the job's own where they point to none.
+
+    Where the loss falls fastest at a lower rate, half-way down to that: past it the loss may only have levelled off.
+    """
+    readings = [read_ramp(ramp) for ramp in evidence.ramps]
+    turned = [each.lowest for each, ramp in zip(readings, evidence.ramps, strict=True) if each.lowest != ramp.rates[-1]]
+    steepest = middle([each.steepest for each in readings if each.steepest is not None])
+    points = (OF_BLOWN, diverging_rate(evidence.ramps)), (OF_LOWEST, middle([rate for rate in turned if rate]))
+    told = [share * rate for share, rate in points if rate is not None]
+    rate = min(told, default=steepest or float(question.settings["learning_rate"]))
+    if steepest is not None and steepest < rate:
+        rate = math.sqrt(steepest * rate)
+    return [rate * STEP ** (1 - place) for place in range(NUM_RATES)]
 
 
 def lengths(question: RateQuestion) -> list[int]:

@@ -13,7 +13,7 @@ from legroom.questions.rate.curves import PowerCurve, fit_curves
 from legroom.questions.rate.evidence import value_of
 from legroom.questions.rate.growing import COOLDOWN, LEAST_STEPS, start_request, warmup_steps
 from legroom.questions.rate.records import RateQuestion, RateRamp, RunTrial, Trial, update_size
-from legroom.questions.rate.search import FIRST_SHARE, SETTLED, SHARES
+from legroom.questions.rate.search import FIRST_SHARE, NUM_RATES, SETTLED
 from legroom.requests import JobDescription
 from legroom.session import Session
 from legroom.training.records import Evaluated
@@ -30,6 +30,8 @@ NUM_RUNS = 3
 """Seeds that all come to the target, where the share of the budget lasts for them."""
 FALLS_TO = 0.1
 """Of its peak: a schedule that ends lower makes the end of a run better than its beginning shows."""
+RAMP_STEPS, LEAST_RAMP = 0.25, 40
+"""Of the job's own updates, those of a ramp over all rates, and how few they may be."""
 COOLED_AT = (0.2, 0.4, 0.7, 1.0)
 """Of the longest that time lasts for: lengths of runs like the job's own that are cooled down, to show such an end."""
 
@@ -40,8 +42,9 @@ def find_target(
     """The question with its target, where nobody named one, and the length of the job's own run."""
     session.progress("ramp of the rate", 0.02)
     # A rate that is carried to another batch size is carried there without a run: the known one tells an epoch too.
+    question = replace(question, ramp_steps=_ramp_steps(question, description))
     here = question.at_known() if question.known else question
-    ramp = session.ask(here.first_ramp())
+    ramp = session.ask(here.upper_ramp(0))
     per_epoch = here.update_size * _steps_per_epoch(ramp.steps_per_epoch, here, description)
     num_samples = int(description.baseline["num_epochs"]) * per_epoch
     own_steps = max(1, round(num_samples / question.update_size))
@@ -78,10 +81,18 @@ def find_target(
     return found
 
 
+def _ramp_steps(question: RateQuestion, description: JobDescription) -> int:
+    """Updates of a ramp over all rates: of a job of few updates a part of them, where it is known how many it has."""
+    if question.method == "range" or description.own_loader or description.num_samples is None:
+        return question.ramp_steps
+    own = int(description.baseline["num_epochs"]) * description.num_samples / question.update_size
+    return round(min(question.ramp_steps, max(LEAST_RAMP, RAMP_STEPS * own)))
+
+
 def _affordable_warmup(ramp: RateRamp, question: RateQuestion) -> int:
     """Updates of a warm-up after which the first look at the rates still ends within its share of the budget."""
     each = SETTLED * (1 + COOLDOWN) * _pace(ramp)
-    return int(FIRST_SHARE * question.budget_seconds / (len(SHARES) * each)) if each else question.own_steps
+    return int(FIRST_SHARE * question.budget_seconds / (NUM_RATES * each)) if each else question.own_steps
 
 
 def _pace(ramp: RateRamp) -> float:

@@ -41,9 +41,9 @@ class Pace:
     num_devices: int = 1
     """That share the cores of one host, each with so many workers."""
 
-    def pass_seconds(self, batch_size: float, num_workers: int) -> float:
-        """Of a pass with its batch."""
-        load = load_seconds(
+    def load_seconds(self, batch_size: float, num_workers: int) -> float:
+        """Of loading the batch of a pass."""
+        return load_seconds(
             batch_size * self.num_devices,
             num_workers * self.num_devices,
             self.inline_seconds / self.num_devices,
@@ -52,7 +52,11 @@ class Pace:
             self.coherence,
             self.core_seconds,
         )
-        return pass_seconds(compute_seconds(batch_size, self.sizes, self.seconds), load, num_workers)
+
+    def pass_seconds(self, batch_size: float, num_workers: int) -> float:
+        """Of a pass with its batch."""
+        compute = compute_seconds(batch_size, self.sizes, self.seconds)
+        return pass_seconds(compute, self.load_seconds(batch_size, num_workers), num_workers)
 
     def step(self, batch_size: float, num_workers: int, num_passes: int = 1, exposed: float = 0.0) -> float:
         """Of an update."""
@@ -62,13 +66,27 @@ class Pace:
         """The same on each of several devices, where a pass takes so many times as long."""
         return replace(self, num_devices=num_devices, seconds=[slowdown * seconds for seconds in self.seconds])
 
+    def loading(self, share: float) -> "Pace":
+        """The same with that share of the seconds that loading takes."""
+        return replace(
+            self,
+            inline_seconds=share * self.inline_seconds,
+            worker_seconds=share * self.worker_seconds,
+            core_seconds=share * self.core_seconds,
+        )
+
     def through(self, batch_size: int, num_workers: int, seconds: float) -> "Pace":
-        """The same with the compute at that batch such that an update of one pass takes those seconds."""
-        load = self.pass_seconds(batch_size, 0) - compute_seconds(batch_size, self.sizes, self.seconds)
-        compute = max(1e-9, seconds - self.update - (load if num_workers < 1 else 0.0))
+        """The same with the compute at that batch such that an update of one pass takes those seconds.
+
+        Loading that would alone take longer than those did was disturbed, and so was what an update costs besides.
+        """
+        load = self.load_seconds(batch_size, num_workers)
+        share = min(1.0, seconds / (load + self.update)) if load + self.update else 1.0
+        pace = replace(self.loading(share), update=share * self.update)
+        compute = max(1e-9, seconds - pace.update - (share * load if num_workers < 1 else 0.0))
         points = {**dict(zip(self.sizes, self.seconds, strict=True)), batch_size: compute}
         sizes = sorted(points)
-        return replace(self, sizes=sizes, seconds=[points[size] for size in sizes])
+        return replace(pace, sizes=sizes, seconds=[points[size] for size in sizes])
 
 
 def pace_of(question: PlanQuestion) -> Pace | None:
@@ -112,14 +130,7 @@ def calibrated(pace: Pace, run: OwnRun) -> Pace:
     model = run.num_passes * pace.pass_seconds(run.batch_size, run.num_workers)
     update = min(MOST_OVERHEAD * model, max(0.0, run.step_seconds - model))
     scale = (run.step_seconds - update) / model
-    return replace(
-        pace,
-        update=update,
-        seconds=[scale * seconds for seconds in pace.seconds],
-        inline_seconds=scale * pace.inline_seconds,
-        worker_seconds=scale * pace.worker_seconds,
-        core_seconds=scale * pace.core_seconds,
-    )
+    return replace(pace.loading(scale), update=update, seconds=[scale * seconds for seconds in pace.seconds])
 
 
 def heard(question: PlanQuestion, pace: Pace, batch_size: int, num_workers: int) -> list[float]:

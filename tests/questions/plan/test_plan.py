@@ -397,7 +397,8 @@ def test_a_terminal_says_in_one_sentence_what_a_forecast_would_need(tmp_path):
     assert not any("not measured" in line.lower() for line in lines if "watch the score" not in line)
 
 
-def test_variables_that_paid_reach_the_run_through_the_plan_alone(tmp_path):
+def test_variables_that_paid_reach_the_run_through_the_plan_alone(tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # with one thread, sleeping ones are not tried
     steps = FakeSteps(seconds=lambda size: 0.01 + 0.0001 * size, setting_factors={"OMP_WAIT_POLICY": 0.5})
     machine = FakeMachine(steps=steps, bytes_per_sample=1e4, has_valid=False)
     run = api.Run(out=tmp_path, engine=machine, host=plant_host(num_cores=2))

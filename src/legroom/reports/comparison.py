@@ -67,7 +67,7 @@ def _folders(pages: dict[str, Page]) -> PageSection:
     rows = [
         ["job", *(page.job for page in pages.values())],
         ["machine", *("; ".join(dict.fromkeys(part.machine for part in page.sections)) for page in pages.values())],
-        ["measuring took", *(format_seconds(sum(one.seconds for one in page.sections)) for page in pages.values())],
+        ["measuring took", *(format_seconds(page.seconds) for page in pages.values())],
         ["answers", *(", ".join(part.question for part in page.sections) for page in pages.values())],
     ]
     table = _table("compared-folders", "Folders", list(pages), rows)

@@ -37,6 +37,8 @@ class PageSection:
     evidence: list[str] = field(default_factory=list)
     """Kinds of the records that its recommendations rest on."""
     seconds: float = 0.0
+    within: str = ""
+    """The question whose seconds hold these too."""
     machine: str = ""
     answered_at: str = ""
     legroom_version: str = ""
@@ -51,6 +53,11 @@ class Page:
     """The job as a title: a file without its folders."""
     sections: list[PageSection]
     notes: list[str]
+
+    @property
+    def seconds(self) -> float:
+        """What measuring took, each measurement counted once."""
+        return sum(part.seconds for part in self.sections if not part.within)
 
 
 def write_page(folder: Path) -> Path:
@@ -70,7 +77,7 @@ def gather_page(folder: Path) -> Page:
     answers, notes = read_answers(folder)
     answers = [*answers, *answers_inside(folder, answers)]
     by_question = [[saved for saved in answers if saved.question == question] for question in views()]
-    sections = [_section(same, _newer_parts(same[0], answers)) for same in by_question if same]
+    sections = [_section(same, answers) for same in by_question if same]
     job = answers[0].answer.job
     return Page(job=job, name=short_name(job), sections=sections, notes=notes)
 
@@ -95,20 +102,30 @@ def _newer_parts(answer: SavedAnswer, answers: Sequence[SavedAnswer]) -> str:
     return f" It was made before the answer{'s' * (len(found) > 1)} to {which}" if found else ""
 
 
-def _section(answers: Sequence[SavedAnswer], remark: str) -> PageSection:
-    newest, *others = answers
+def _within(answer: SavedAnswer, answers: Sequence[SavedAnswer]) -> str:
+    """The question that asked for this answer, such as a plan; empty where somebody asked it alone."""
+    for other in answers:
+        asked = {name.partition(" ")[0] for name in getattr(other.answer, "spent", {})}
+        if answer.question in asked and answer.answered_at <= other.answered_at:
+            return other.question
+    return ""
+
+
+def _section(same: Sequence[SavedAnswer], answers: Sequence[SavedAnswer]) -> PageSection:
+    newest, *others = same
     answer = newest.answer
     show = views()[newest.question].section
     assert show is not None, "only answers with a section are saved"
     section = show(answer, [saved.answer for saved in others])
     return PageSection(
         question=newest.question,
-        section=replace(section, summary=section.summary + remark),
+        section=replace(section, summary=section.summary + _newer_parts(newest, answers)),
         settings=_settings(getattr(answer, "baseline", {}), getattr(answer, "settings", {})),
         notes=answer.notes,
         not_measured=answer.not_measured,
         evidence=list(dict.fromkeys(kind for item in answer.recommendations for kind in item.evidence)),
         seconds=answer.seconds,
+        within=_within(newest, answers),
         machine=answer.machine,
         answered_at=newest.answered_at,
         legroom_version=newest.legroom_version,

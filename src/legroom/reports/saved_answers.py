@@ -89,7 +89,10 @@ def answers_inside(folder: Path, answers: Sequence[SavedAnswer]) -> list[SavedAn
         words = next((head.question for head in reversed(heads) if head.command == saved.question), {})
         for name in missing:
             with contextlib.suppress(ValueError):
-                found += [replace(saved, question=name, answer=_answer(name, words[name]))] if words.get(name) else []
+                given = words.get(name) or {}
+                # Without a probe nothing was measured: what a plan had no time for is no answer.
+                is_measured = given and given.get("probes", True)
+                found += [replace(saved, question=name, answer=_answer(name, given))] if is_measured else []
     return found
 
 

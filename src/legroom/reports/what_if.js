@@ -56,6 +56,7 @@ function showStep(factors) {
 }
 
 function showMemory(factors) {
+  if ("device_bytes" in asked.guessed) return show("memory", null, "", "not measured");
   const needed = LAWS.memory_needed(factors), most = LAWS.most_in_memory(factors);
   const words = most ? `of ${inBytes(factors.device_bytes)}; a pass of at most ${inWords(most)} fits` : `do not fit ${inBytes(factors.device_bytes)}: no batch does`;
   show("memory", [needed, most], inBytes(needed), words);

@@ -13,6 +13,7 @@ from legroom.questions.plan.asking import Search
 from legroom.questions.plan.view import section, summary
 from legroom.questions.rate.records import GrowTrunk
 from legroom.questions.speed.records import TimeSteps
+from legroom.reports.page import gather_page, render_page
 from legroom.session import advise_again
 from legroom.testing import plant_host
 from legroom.training.records import Train
@@ -38,8 +39,18 @@ def test_a_plan_ends_by_its_budget(planted, tmp_path, kind, budget):
     assert advise_again(tmp_path, "plan") == answer
 
 
+@pytest.mark.parametrize("budget", [20.0, 30.0])
+def test_a_plan_of_slow_steps_ends_by_its_budget_and_seeks_no_rate_below_the_jobs_own_batch(planted, tmp_path, budget):
+    machine = planted.plant(seconds=lambda size: 0.05 * size)
+    answer, seconds = ask(planted, tmp_path, budget, machine=machine)
+    assert seconds <= budget + LATE
+    assert any("memory holds the batch was not proved" in sentence for sentence in answer.missing)
+    assert answer.spent["rate"]
+    assert not any("at batches of" in sentence and "at batches of 32" not in sentence for sentence in answer.missing)
+
+
 def test_what_there_was_no_time_for_is_told_and_more_time_leaves_less_of_it(planted, tmp_path):
-    found = [ask(planted, tmp_path / f"{budget}", budget)[0] for budget in (20.0, 45.0, 300.0)]
+    found = [ask(planted, tmp_path / f"{budget}", budget)[0] for budget in (25.0, 45.0, 300.0)]
     missing = [len(answer.missing) for answer in found]
     assert missing == sorted(missing, reverse=True)
     assert missing[0] > 0 == missing[-1]
@@ -86,6 +97,12 @@ def test_a_plan_whose_memory_was_not_proved_says_so_on_its_page(planted, tmp_pat
     assert "device_bytes" in section(found).what_if.guessed
     assert any("was not proved" in sentence for sentence in found.missing)
     assert not [item for item in found.recommendations if item.name == "eval_batch_size"]
+    page = gather_page(tmp_path)
+    assert "memory" not in [part.question for part in page.sections], "nothing was measured that could be drawn"
+    html = render_page(page)
+    assert html.count("memory holds the batch was not proved") == 1, "told once"
+    assert 'name="batch_size"' in html
+    assert 'name="device_bytes"' not in html
 
 
 def test_answers_that_lie_in_the_folder_cost_nothing(planted, tmp_path):

@@ -169,8 +169,8 @@ def _ask_all(
         # Gradients that travel lie in buckets beside the model, on each GPU.
         asked = memory_asked(search, session, place, way.num_devices if way and place.device == "cuda" else 1)
         session.progress("memory", 0.88)
-        is_late = place.is_here and search.clock() - search.started >= search.budget
         search.learn_job(session.records.description())
+        is_late = place.is_here and search.clock() - search.started + search.proof_seconds() >= search.budget
         learn_memory(search, session, asked, way, proved, is_late=is_late)
         assert search.question.memory is not None
         search.note("memory", mark, session.records.seconds(), found_words(search.question.memory))

@@ -9,6 +9,7 @@ from legroom.job_address import AnyJob, address_of
 from legroom.logbook import FILE_NAME, Entry, read_lines
 from legroom.plan_use import samples_between_looks
 from legroom.questions.base import Answer, Foreseen
+from legroom.questions.plan.factors import pace_of
 from legroom.questions.plan.found import found_words
 from legroom.questions.plan.known import Circumstances, KnownAnswers, find_known, has_answers
 from legroom.questions.plan.records import PlanQuestion
@@ -34,8 +35,9 @@ MOST_SECONDS, OWN_RUN_SHARE, LONG = 300.0, 0.5, 120.0
 """Of a plan whose budget nobody named: so many seconds, and that share of a run by the job's own settings, where that
 is longer than so many seconds."""
 OWN_RUN = "A run by the job's own settings"
-PROOF_SECONDS, PROOF_SHARE = 10.0, 0.15
-"""Of the budget, that are kept for the proof of memory: so many seconds, or that share where that is less."""
+PROOF_SECONDS, PROOF_STEPS, PROOF_SHARE = 10.0, 10, 0.15
+"""Of the budget, that are kept for the proof of memory: so many seconds, or so many updates by the job's own settings
+where these take longer; at most that share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +138,13 @@ class Search:
 
     def left(self) -> float:
         """Seconds of the budget that the next question may take, those of a proof of memory kept back."""
-        kept_back = min(PROOF_SECONDS, PROOF_SHARE * self.budget)
+        kept_back = min(max(PROOF_SECONDS, self.proof_seconds()), PROOF_SHARE * self.budget)
         return self.budget - (self.clock() - self.started) - kept_back
+
+    def proof_seconds(self) -> float:
+        """Of the steps that a proof of memory makes, as far as is known."""
+        pace, own = pace_of(self.question), self.question.baseline
+        return PROOF_STEPS * pace.step(own["batch_size"], own["num_workers"]) if pace and own else 0.0
 
     def bound_by(self, whole: float) -> None:
         """A plan of a long job costs no more than a share of that job's own run, unless somebody named a budget."""

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from legroom.questions.speed.records import DeviceLoad, MeasurePadding, PaddingSeen, StepTime, StepTimes, TimeSteps
 from legroom.requests import DeviceSpeed, MeasureDevice, Request
 
-LONGEST_VISIT = 0.5
-"""Seconds that a fresh process stays at one size at most."""
+LONGEST_VISIT, LEAST_STEPS = 0.5, 4
+"""Seconds that a fresh process stays at one size at most, and the fewest steps of a size that anybody times."""
 
 
 class FakeSteps:
@@ -65,7 +65,8 @@ class FakeSteps:
         match request:
             case TimeSteps():
                 visits = LONGEST_VISIT * len(request.batch_sizes) if request.run else request.seconds
-                return self.time(request), min(request.seconds, visits)
+                least = LEAST_STEPS * sum(map(self.seconds, request.batch_sizes))
+                return self.time(request), max(min(request.seconds, visits), least)
             case MeasurePadding():
                 return self.pad(request), 0.0
         planted = {"matmul_fp32_flops_per_second": 1e12, "copy_bytes_per_second": 1e11}

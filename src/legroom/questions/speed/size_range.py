@@ -16,6 +16,9 @@ MEMORY_SHARES = {"cpu": 0.6, "cuda": 0.88}
 """Of the memory the job could have; on a host other programs live there too."""
 SLOW_SHARES = {"cpu": 0.05, "cuda": 0.08}
 """A step that takes more than this share of all the time there is cannot be repeated often enough."""
+LOOK_STEPS = 4
+"""Of a first look at the least: the job's own size, which runs today, is looked at where these are not longer than all
+the time there is."""
 
 Looks = Mapping[int, StepTimes]
 """A first look at one size, by size."""
@@ -99,8 +102,12 @@ def _smallest(looks: Looks, size: int) -> StepTime:
 
 def _next(points: Sequence[StepTime], question: SpeedQuestion, ceiling: int) -> tuple[int, str]:
     """The size to try next, not above the last one where there is no larger; and what bounds it, if not the ceiling."""
-    room, why = _room(points, question)
+    slowest = SLOW_SHARES.get(question.device, 0.08) * question.seconds
+    room, why = _room(points, question, slowest)
     wanted = min(_following(points[-1].batch_size, question.passing), ceiling)
+    own = min(question.passing, ceiling)
+    if room < wanted and points[-1].batch_size < own <= _room(points, question, question.seconds / LOOK_STEPS)[0]:
+        return own, ""
     return (largest_on_grid(max(1, int(room))), why) if room < wanted else (wanted, "")
 
 
@@ -116,12 +123,11 @@ def _following(size: int, passing: int) -> int:
     return passing if size < passing < above else above
 
 
-def _room(points: Sequence[StepTime], question: SpeedQuestion) -> tuple[float, str]:
-    """The largest batch by memory and time, as the last two sizes foretell."""
+def _room(points: Sequence[StepTime], question: SpeedQuestion, slowest: float) -> tuple[float, str]:
+    """The largest batch by memory and by the seconds that a step may take, as the last two sizes foretell."""
     last = points[-1]
     before = points[-2] if len(points) > 1 else last
     steps = max(1, last.batch_size - before.batch_size)
-    slowest = SLOW_SHARES.get(question.device, 0.08) * question.seconds
     limit = MEMORY_SHARES.get(question.device, 0.6) * last.available_bytes
     seconds_each = max(last.median_seconds - before.median_seconds, 0.0) / steps
     bytes_each = max(last.peak_bytes - before.peak_bytes, 0) / steps

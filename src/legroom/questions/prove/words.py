@@ -51,7 +51,8 @@ def sentence(answer: ProveAnswer) -> str:
 
 def _nobody(answer: ProveAnswer, rival: str, target: str) -> str:
     if answer.num_plan_reached:
-        return f"The plan reached {target}, and {rival} never did in a run of their own length."
+        met = f"with {answer.num_plan_reached} of {_seeds(len(answer.seeds))}"
+        return f"The plan reached {target} {met}; {rival} never did in a whole run."
     if answer.num_rival_reached:
         return f"The plan lost: it never reached {target}, and {rival} did."
     return f"Neither the plan nor {rival} reached {target}, so there is nothing to compare."

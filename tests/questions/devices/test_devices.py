@@ -341,6 +341,16 @@ def test_passes_that_make_another_update_say_which(tmp_path):
     assert not any("makes an update of" in note for note in even.notes)
 
 
+def test_a_job_that_joins_passes_gets_the_settings_that_were_timed_and_a_rate_of_its_own_update(tmp_path):
+    machine = FakeMachine(FakeRing(), num_samples=60_000, baseline=replace(OWN, accumulation_steps=4))
+    answer = ask(tmp_path, machine=machine, scaling="weak")
+    plain = ask(tmp_path / "plain", scaling="weak")
+    assert answer.settings["accumulation_steps"] == 1
+    assert answer.points == plain.points
+    assert answer.batches[0]["learning_rate"] < plain.batches[0]["learning_rate"], "a quarter of its own update"
+    assert any("joins 4 passes into an update" in note for note in answer.notes)
+
+
 def test_threads_of_a_run_that_were_not_timed_are_told(tmp_path):
     told = "Processes were timed with 1 thread each; legroom train --devices 2 gives each 2"
     two = ask(tmp_path / "a", RINGS["compute"], most=2)

@@ -31,6 +31,11 @@ def notes_of(
             f"A device is a process with {question.num_threads} thread here, so one of them has one core alone; "
             "legroom speed times a process that has all cores"
         )
+    if question.own_passes > 1:
+        notes.append(
+            f"The job joins {question.own_passes} passes into an update; here an update is one pass on each device, "
+            f"and in the settings too. --batch-size {question.own_update:,} asks about updates of its own"
+        )
     if question.largest_batch is not None:
         notes.append("Larger batches of a device are made in several passes, whose gradients are joined")
     notes += [*_busy(evidence, question), *_contention(evidence, question), *_straggler(evidence), *_uneven(points)]

@@ -19,12 +19,11 @@ EVIDENCE = ["backward_times", "ranks_timed"]
 def settings_of(evidence: Evidence, chosen: dict[str, Any], rate: Sequence[Recommendation]) -> dict[str, Any]:
     """What a run of the recommended devices takes."""
     passes = evidence.num_passes(chosen["batch_size"])
-    joined = {"accumulation_steps": passes} if passes > 1 else {}
     batch = max(1, round(chosen["batch_size"] / passes))
     return {
         "num_devices": chosen["num_devices"],
         "batch_size": batch,
-        **joined,
+        "accumulation_steps": passes,
         **{item.name: item.value for item in rate},
     }
 

@@ -288,8 +288,13 @@ class DevicesQuestion:
 
     @property
     def own_update(self) -> int:
-        """Those of all its devices, which its rate is meant for."""
-        return self.own_batch * int(self.settings.get("num_devices", 1))
+        """Those of all its passes and devices, which its rate is meant for."""
+        return self.own_batch * self.own_passes * int(self.settings.get("num_devices", 1))
+
+    @property
+    def own_passes(self) -> int:
+        """Passes that the job itself joins into an update."""
+        return int(self.settings.get("accumulation_steps", 1))
 
     def backward(self, batch_size: int) -> TimeBackward:
         """The request for steps of one device at that batch."""

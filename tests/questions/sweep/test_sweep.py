@@ -108,6 +108,13 @@ def test_trials_that_diverge_count_as_far_as_they_ran(tmp_path):
     assert any("diverged, at rates from 0.1 on" in note for note in answer.notes)
 
 
+def test_where_every_trial_diverges_the_answer_says_so_first_and_names_a_way(tmp_path):
+    answer = swept(tmp_path, machine_with(diverges_above=0.0))
+    assert answer.best is None
+    assert section(answer).summary == "All trials diverged."
+    assert any("Name lower --rates" in note for note in answer.notes)
+
+
 def test_where_every_trial_fails_the_first_failure_is_told(tmp_path):
     with pytest.raises(OutOfMemory, match=r"Every one of 12 trials failed.*does not fit"):
         swept(tmp_path, machine_with(runs_out_above=1))

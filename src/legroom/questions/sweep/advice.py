@@ -115,14 +115,16 @@ def _notes(cells: Sequence[Cell], failed: Sequence[Cell], question: SweepQuestio
             f"rate {first.learning_rate:.3g}: {first.trained.failure}"
         )
     if diverged := [cell for cell in cells if cell.trained.stopped_because == "diverged"]:
-        rates = [cell.learning_rate for cell in diverged]
-        notes.append(
-            f"{len(diverged)} trials diverged, at rates from {min(rates):.3g} on; they count as far as they ran"
-        )
+        lowest = min(cell.learning_rate for cell in diverged)
+        told = f"{_trials(len(diverged))} diverged, at rates from {lowest:.3g} on"
+        if len(diverged) == len(cells):
+            notes.append(f"{told}. Name lower --rates; where they diverge at any, look at the job's loss")
+        else:
+            notes.append(f"{told}; they count as far as they ran")
     if short := [cell for cell in cells if cell.trained.stopped_because in ("finished", "budget")]:
         notes.append(
-            f"{len(short)} trials ended by their epochs or seconds, not because their {question.watch} no longer "
-            "gained: --epochs or --seconds would let them go on"
+            f"{_trials(len(short))} ended by epochs or seconds, not because the {question.watch} no longer gained: "
+            "--epochs or --seconds would let them go on"
         )
     if question.together > 1:
         threads = f", each with {environment_text(question.variables)}" if question.variables else ""
@@ -134,8 +136,12 @@ def _notes(cells: Sequence[Cell], failed: Sequence[Cell], question: SweepQuestio
 def _not_measured(cells: Sequence[Cell], question: SweepQuestion) -> list[str]:
     missing = [f"Batches of {size:,}: the data has fewer samples" for size in question.left_out]
     if (num := len(question.trials()) - len(cells)) > 0:
-        missing.append(f"{num} trials have not been run; --resume goes on with them")
+        missing.append(f"{_trials(num)} not run yet; --resume goes on from here")
     return missing
+
+
+def _trials(num: int) -> str:
+    return "1 trial" if num == 1 else f"{num} trials"
 
 
 def _refuse_all(failed: Sequence[Cell]) -> None:

@@ -18,6 +18,7 @@ MARKS = {"diverged": "diverged", "out_of_memory": "no memory", "failed": "failed
 def print_sweep(console: Console, answer: SweepAnswer) -> None:
     """The best point, then the grid."""
     print_title(console, answer, answer.device)
+    console.print(f"[bold]{_summary(answer)}[/bold]\n")
     print_rows(console, sweep_rows(answer))
     console.print()
     console.print(_grid(answer))
@@ -43,7 +44,7 @@ def _words(point: dict[str, Any]) -> str:
 
 
 def _grid(answer: SweepAnswer) -> Grid:
-    table = Grid("batch", "rate", answer.watch, "time to it", "updates", "utilisation", "memory", "ended by")
+    table = Grid("batch", "rate", answer.watch, "time to it", "updates", "busy", "memory", "ended by")
     for point in answer.points:
         value, seconds, busy = point[answer.watch], point["seconds"], point["utilisation"]
         table.add_row(
@@ -72,7 +73,8 @@ def section(answer: SweepAnswer, others: Sequence[SweepAnswer] = ()) -> Section:
 
 def _summary(answer: SweepAnswer) -> str:
     if answer.best is None:
-        return "No trial came to a score."
+        ends = {point["stopped_because"] for point in answer.points}
+        return "All trials diverged." if ends == {"diverged"} else f"No trial came to a {answer.watch}."
     value = answer.best[answer.watch]
     return f"The best of {len(answer.points)} points, {_words(answer.best)}, came to a {answer.watch} of {value:.4g}."
 

@@ -92,6 +92,18 @@ def test_where_nothing_is_left_the_plan_is_what_ran_and_nothing_more_is_asked(pl
     assert advise_again(tmp_path, "plan") == answer
 
 
+def test_first_looks_end_with_the_jobs_own_batch_where_they_take_a_quarter_of_the_budget(planted, tmp_path):
+    machine = late(planted.plant(), TimeSteps, 4.0)
+    answer, _ = ask(planted, tmp_path, 60.0, machine=machine)
+    assert [size for one in machine.asked if isinstance(one, TimeSteps) for size in one.batch_sizes][:5] == [
+        *(1, 2, 4, 8),
+        planted.OWN.batch_size,
+    ]
+    assert answer.spent["speed"] < 30
+    assert not any("at batches of 8" in sentence for sentence in answer.missing)
+    assert advise_again(tmp_path, "plan") == answer
+
+
 def test_a_plan_whose_memory_was_not_proved_says_so_on_its_page(planted, tmp_path):
     found, _ = ask(planted, tmp_path, 60.0, machine=late(planted.plant(), Train, 60.0))
     assert "device_bytes" in section(found).what_if.guessed

@@ -19,6 +19,8 @@ from legroom.questions.speed.ask import speed
 
 MEASURED_FOR_LINK = 2
 """Devices that are run together where more than are here are asked for: two tell the link."""
+LOOKS_SHARE = 0.25
+"""Of the budget, after which no further batch is looked at but the job's own."""
 NO_ENERGY = (
     "What samples take of energy is unknown: first looks on a GPU count none, so the plan is the cheapest by hours "
     "of it. legroom speed counts it; ask that first"
@@ -32,7 +34,8 @@ def ask_others(search: Search, most: int | None) -> Candidate | None:
         search.use("speed", [known])
     if search.question.batch_size is not None:
         _check_batch(search)
-    search.learn(speed=known or search.ask("speed", speed, quick=True))
+    looking = LOOKS_SHARE * search.budget
+    search.learn(speed=known or search.ask("speed", speed, quick=True, most_looking=looking))
     with search.session() as session:
         description = session.describe(search.run.seed)
     search.learn_job(description)

@@ -1,5 +1,6 @@
 """`legroom speed`: where does a larger batch stop paying?"""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from legroom.errors import UsageError
@@ -35,11 +36,13 @@ def speed(
     seconds: float = 15.0,
     precision: str | None = None,
     quick: bool = False,
+    most_looking: float = math.inf,
     run: Run | None = None,
 ) -> SpeedAnswer:
     """Where does a larger batch stop paying? Sizes timed in rounds, a law through four, the knee.
 
-    quick: look at each size once, in seconds instead of a minute; the knee is then less sure.
+    quick: look at each size once, in seconds instead of a minute; the knee is then less sure. most_looking: seconds of
+    these looks, beyond which the job's own size alone is looked at.
     """
     run = run or Run()
     address = address_of(job, options)
@@ -59,7 +62,7 @@ def speed(
             seed=run.seed,
         ).below(description, session.logbook.known)
         session.note(question)
-        measure_speed(session, question)
+        measure_speed(session, question, most_looking)
         return keep(session, advise(session.records, question))
 
 

@@ -1,5 +1,6 @@
 """Times a job's steps: finds the range of sizes, chooses which tell the most, and measures these."""
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -55,11 +56,11 @@ def num_whole_runs(seconds: float) -> int:
     return max(FEWEST, num_runs(seconds) // 2)
 
 
-def measure_speed(session: Session, question: SpeedQuestion) -> None:
-    """Measure until the logbook holds what the advice needs."""
+def measure_speed(session: Session, question: SpeedQuestion, most_looking: float = math.inf) -> None:
+    """Measure until the logbook holds what the advice needs; first looks alone end after so many seconds."""
     description = session.records.description()
     if question.quick:
-        _scout(session, question)
+        _scout(session, question, most_looking)
         return
     session.progress("measuring the device", 0.04)
     session.ask(MeasureDevice(device=question.device))
@@ -78,23 +79,30 @@ def measure_speed(session: Session, question: SpeedQuestion) -> None:
         session.ask(MeasurePadding(batch_size=description.baseline["batch_size"], seed=question.seed))
 
 
-def _scout(session: Session, question: SpeedQuestion) -> None:
+def _scout(session: Session, question: SpeedQuestion, most_looking: float) -> None:
     """First looks alone: on a CPU at all on the way up, on a GPU at what would be timed closely within the range."""
-    sizes = find_range(session, question)
+    sizes = find_range(session, question, most_looking)
     if not question.batch_sizes and not question.passing:
         for size in _choose(session, question, sizes):
             session.progress(f"batch of {size:,}", 0.8)
             _look(session, question, size)
 
 
-def find_range(session: Session, question: SpeedQuestion) -> list[int]:
-    """Look at one size after another until it is known which can be timed; those looked at that ran."""
+def find_range(session: Session, question: SpeedQuestion, most_looking: float = math.inf) -> list[int]:
+    """Look at one size after another until it is known which can be timed; those looked at that ran.
+
+    Where the seconds for that are over, the job's own size is the last.
+    """
+    started = session.clock()
     while True:
         found = read_range(first_looks(session.records, question), question)
-        if found.wants is None:
+        size = found.wants
+        if size is not None and found.sizes and session.clock() - started > most_looking:
+            size = question.passing if found.sizes[-1] < question.passing <= question.ceiling else None
+        if size is None:
             return found.sizes
-        session.progress(f"batch of {found.wants:,}", min(0.3, 0.05 + 0.04 * len(found.sizes)))
-        _look(session, question, found.wants, must_run=found.must_run)
+        session.progress(f"batch of {size:,}", min(0.3, 0.05 + 0.04 * len(found.sizes)))
+        _look(session, question, size, must_run=found.must_run)
 
 
 def _look(session: Session, question: SpeedQuestion, size: int, *, must_run: bool = True) -> StepTime:

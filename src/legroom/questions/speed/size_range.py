@@ -74,8 +74,10 @@ def _grown(looks: Looks, question: SpeedQuestion) -> Range:
         ran = [point.batch_size for point in points]
         if size <= ran[-1]:
             return Range(ran, why or because, notes)
+        if size not in looks and ran[-1] < question.passing and question.passing in looks:
+            size = question.passing  # where no time was left for those before it
         if size not in looks:
-            return Range(ran, f"{size:,} samples were not tried", notes, wants=size)
+            return Range(ran, f"there was no time to look at {size:,} samples", notes, wants=size)
         if _raised(looks, size):
             return Range(ran, looks[size].not_measured[0], notes)
         point = looks[size].points[0]

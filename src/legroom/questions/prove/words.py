@@ -26,7 +26,7 @@ def notes_of(answer: ProveAnswer, pairs: Sequence[Pair], others: Sequence[str]) 
     if answer.plan_cost_seconds is None:
         missing.append("what making the plan took: its file does not say")
     if answer.predicted_range is None:
-        missing.append("whether the plan's forecast holds: its file has none")
+        missing.append("whether the plan's forecast holds: there is none of this run")
     return replace(answer, notes=[*others, *notes], not_measured=missing)
 
 

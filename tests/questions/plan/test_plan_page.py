@@ -24,6 +24,8 @@ def test_the_controls_begin_at_the_plans_own_forecast(answer):
     assert (low, high) == pytest.approx(answer.predicted_range)
     assert asked.factors["batch_size"] * asked.factors["num_passes"] in asked.candidates
     assert asked.target == "loss 0.12"
+    few = replace(answer, factors={**answer.factors, "num_samples": 300})
+    assert max(asked.candidates) > 300 >= max(what_if_of(few).candidates), "no update is larger than the data"
 
 
 @pytest.fixture(scope="module")

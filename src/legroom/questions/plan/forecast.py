@@ -231,6 +231,7 @@ def factors_of(question: PlanQuestion, found: Forecast) -> Mapping[str, Any]:
         "steps_spread": found.steps_spread,
         "seconds_spread": found.seconds_spread,
         "parameter_bytes": question.parameter_bytes,
+        "num_samples": question.num_samples,
         "baseline_seconds": found.baseline.seconds,
         "target": f"{target['name']}={target['value']!r}" if target else "",
     }

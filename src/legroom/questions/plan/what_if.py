@@ -1,5 +1,6 @@
 """The plan's factors as the page's controls take them, and what stands in for those that nobody measured."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -34,9 +35,10 @@ def what_if_of(answer: PlanAnswer) -> WhatIf | None:
     stays = answer.num_steps is None and answer.predicted_seconds is not None and given.get("own")
     factors = _of_own_run(answer, _factors(given)) if stays else _factors(given)
     own = int(factors["batch_size"] * factors["num_passes"])
+    most = given.get("num_samples") or math.inf  # an update takes no more samples than there are
     return WhatIf(
         factors=factors,
-        candidates=doublings(min(given["sizes"]), BEYOND * max(given["sizes"]), own),
+        candidates=doublings(min(given["sizes"]), min(BEYOND * max(given["sizes"]), most), own),
         target=target_words(given.get("target", "")),
         baseline_seconds=given.get("baseline_seconds"),
         guessed={**dict(_guessed(given)), **({"batch_size": OWN_RUN} if stays else {})},

@@ -1,6 +1,7 @@
 """A plan put to use: whether it was made for this job on this machine, and what a run takes from it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from legroom.environments import read_environment
 from legroom.errors import UsageError
 from legroom.job import Settings
 from legroom.job_address import JobAddress
-from legroom.plan_file import Plan, read_plan
+from legroom.plan_file import Plan, place_of, read_plan
 from legroom.requests import JobDescription
 
 
@@ -55,6 +56,24 @@ def variables_of(plan: Plan) -> dict[str, str]:
     """The variables of the environment that a plan sets."""
     text = plan.value("environment")
     return read_environment(text, "The plan's environment") if text else {}
+
+
+@contextmanager
+def blaming(path: Path, name: str) -> Iterator[None]:
+    """What is refused meanwhile is told with the line of the plan that names it."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{place_of(path, name)}, [{name}]: {error}") from None
+
+
+def check_batch(path: Path, description: JobDescription, batch_size: int, num_devices: int = 1) -> None:
+    """Refuse a plan whose batches have more samples than there are."""
+    limit = None if description.own_loader else description.num_samples
+    with blaming(path, "batch_size"):
+        if limit is not None and num_devices * batch_size > limit:
+            each = " for each device" if num_devices > 1 else ""
+            raise UsageError(f"the training data has {limit:,} samples. Name at most {limit // num_devices:,}{each}")
 
 
 NUM_LOOKS = 20

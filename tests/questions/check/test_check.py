@@ -56,6 +56,14 @@ def test_it_takes_one_proof_and_three_timings_at_the_plans_batch(tmp_path):
     assert all(request.batch_sizes == (256,) for request in engine.asked if isinstance(request, TimeSteps))
 
 
+def test_a_batch_of_more_samples_than_there_are_is_refused_before_anything_is_proved(tmp_path):
+    engine = FakeMachine(memory=FakeMemory(num_samples=100), steps=FakeSteps())
+    path = planned(tmp_path)
+    with pytest.raises(UsageError, match=r"line 4, \[batch_size\]: the training data has 100 samples"):
+        check(path, engine)
+    assert not [request for request in engine.asked if isinstance(request, StepPeaks)]
+
+
 def test_a_plan_for_another_model_size_is_checked_at_that_size(tmp_path):
     engine, addresses = machine(), []
     start = engine.start

@@ -9,7 +9,7 @@ from legroom.host.target import check_cuda, choose_target
 from legroom.job import FASTER, Settings
 from legroom.job_address import AnyJob, JobAddress, address_of
 from legroom.plan_file import Plan, read_plan
-from legroom.plan_use import plan_for, settings_of, variables_of
+from legroom.plan_use import blaming, check_batch, plan_for, settings_of, variables_of
 from legroom.questions.check.advice import advise
 from legroom.questions.check.answer import CheckAnswer
 from legroom.questions.check.known import differences, expected_step, folder_of, known_of
@@ -45,7 +45,9 @@ def check(
     with open_memory_session("check", address, replace(run, out=out and out / size), target) as session:
         own = Settings(**session.describe(run.seed).baseline)
         settings = replace(own, **settings_of(planned))
-        check_workers(settings.num_workers, run.host.limits.num_cores)
+        with blaming(path, "num_workers"):
+            check_workers(settings.num_workers, run.host.limits.num_cores)
+        check_batch(path, session.records.description(), settings.batch_size)
         about = memory_question(session, target, settings.precision, run.seed)
         about = replace(
             about,

@@ -1,7 +1,6 @@
 """The runs that a proof compares: as a plan has them, as the job itself does, or the best point of a sweep."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,8 @@ from legroom.errors import UsageError
 from legroom.host import Host
 from legroom.job import Settings
 from legroom.logbook import Logbook, read_lines
-from legroom.plan_file import Plan, place_of
-from legroom.plan_use import settings_of, variables_of
+from legroom.plan_file import Plan
+from legroom.plan_use import blaming, check_batch, settings_of, variables_of
 from legroom.questions.prove.records import Goal, Metric
 from legroom.requests import JobDescription
 from legroom.setting_rules import check_workers
@@ -56,7 +55,6 @@ class Arms:
 
     def _check_plan(self, path: Path, settings: dict[str, Any]) -> None:
         num_devices = int(settings["num_devices"])
-        limit = None if self.description.own_loader else self.description.num_samples
         with blaming(path, "num_workers"):
             check_workers(settings["num_workers"], self.host.limits.num_cores)
         with blaming(path, "num_devices"):
@@ -64,12 +62,7 @@ class Arms:
                 most = len(self.host.gpus) if self.device == "cuda" else self.host.limits.num_cores
                 what = "GPUs" if self.device == "cuda" else "processes, a core each,"
                 raise UsageError(f"{num_devices} {what} are more than there is room for here. Name at most {most}")
-        with blaming(path, "batch_size"):
-            if limit is not None and num_devices * int(settings["batch_size"]) > limit:
-                each = " for each device" if num_devices > 1 else ""
-                raise UsageError(
-                    f"the training data has {limit:,} samples. Name at most {limit // num_devices:,}{each}"
-                )
+        check_batch(path, self.description, int(settings["batch_size"]), num_devices)
 
     def _arm(self, given: dict[str, Any]) -> Train:
         settings = asdict(Settings(**{**self.description.baseline, **given}))
@@ -82,15 +75,6 @@ class Arms:
                 "This job has its own step, so legroom cannot average its gradients over devices; set num_devices to 1"
             )
         return Train(device=self.device, anew=self.device == "cpu", settings=settings, several=several)
-
-
-@contextmanager
-def blaming(path: Path, name: str) -> Iterator[None]:
-    """What is refused meanwhile is told with the line of the plan that names it."""
-    try:
-        yield
-    except UsageError as error:
-        raise UsageError(f"{place_of(path, name)}, [{name}]: {error}") from None
 
 
 def best_of_sweep(logbook: Logbook, device: str, metric: Metric, target: float, goal: Goal) -> tuple[Point, str]:

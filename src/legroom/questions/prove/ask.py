@@ -9,11 +9,11 @@ from legroom.errors import UsageError
 from legroom.host.target import check_cuda, choose_target
 from legroom.job_address import AnyJob, JobAddress, address_of
 from legroom.plan_file import Plan
-from legroom.plan_use import plan_for, samples_between_looks
+from legroom.plan_use import blaming, plan_for, samples_between_looks
 from legroom.questions.base import START_SECONDS, Foreseen, check_counts, foreseen_probe, read_target
 from legroom.questions.prove.advice import advise
 from legroom.questions.prove.answer import ProveAnswer
-from legroom.questions.prove.arms import Arms, best_of_sweep, blaming
+from legroom.questions.prove.arms import Arms, best_of_sweep
 from legroom.questions.prove.records import FIRST_SEED, Goal, Metric, ProveQuestion
 from legroom.questions.prove.runs import run_all
 from legroom.requests import Describe, JobDescription

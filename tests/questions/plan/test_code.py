@@ -200,10 +200,11 @@ def test_transformers_takes_the_arguments_and_makes_the_same_schedule_of_them(tm
 
     monkeypatch.chdir(tmp_path)
     words = {}
-    lines = code_of({**PLAN, "schedule": schedule}, 20, 5)["transformers"]
+    lines = code_of({**PLAN, "schedule": schedule, "num_workers": 2}, 20, 5)["transformers"]
     exec(lines.replace("seed=3", "seed=3, use_cpu=True"), words)
     found = words["arguments"]
     assert (found.max_steps, found.per_device_train_batch_size, found.gradient_accumulation_steps) == (20, 4, 2)
+    assert (found.dataloader_num_workers, found.dataloader_persistent_workers) == (2, True), "as everywhere else"
     optimizer = torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), 1.0)
     named = (found.lr_scheduler_type, optimizer, found.warmup_steps, found.max_steps, found.lr_scheduler_kwargs)
     factor = get_scheduler(*named).lr_lambdas[0]

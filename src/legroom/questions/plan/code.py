@@ -211,7 +211,8 @@ def _transformers(words: Mapping[str, Any]) -> str:
         schedule = 'lr_scheduler_type="constant_with_warmup",'
     else:
         schedule = f"# your own schedule, {words['schedule']!r}, stays"
-    ahead = f"\n    dataloader_prefetch_factor={words['prefetch_factor']}," if words["num_workers"] else ""
+    ahead = f"\n    dataloader_prefetch_factor={words['prefetch_factor']},\n    dataloader_persistent_workers=True,"
+    ahead = ahead if words["num_workers"] else ""
     more = '    optim="adamw_torch_fused",  # where yours is AdamW\n' if words.get("fused") else ""
     more += "    torch_compile=True,\n" if words.get("compile") else ""
     more += "    # model.to(memory_format=torch.channels_last), images too\n" if words.get("channels_last") else ""

@@ -60,6 +60,11 @@ def imported(path: Path) -> set[str]:
     return names(ast.parse(path.read_text()))
 
 
+def at_load(path: Path) -> set[str]:
+    """What is imported as the file is: by its own lines, not by its functions when they are called."""
+    return names(ast.Module([node for node in ast.parse(path.read_text()).body if "Import" in type(node).__name__], []))
+
+
 def files(*folders: str) -> list[Path]:
     """All files of some folders or modules; a rule about one that is gone would hold whatever happens."""
     found = [[*(SOURCE / name).rglob("*.py"), SOURCE / f"{name}.py"] for name in folders]
@@ -209,6 +214,16 @@ def test_asking_imports_neither_torch_nor_the_users_file_into_the_parent(tmp_pat
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
     assert done.stdout.split() == ["JobRaised", "False", "False"], done.stderr
+
+
+def test_a_run_of_one_process_imports_nothing_for_several():
+    waiting, seen = {"legroom.questions.train.child"}, set()
+    while waiting:
+        seen.add(name := waiting.pop())
+        path = SOURCE.joinpath(*name.split(".")[1:]).with_suffix(".py")
+        waiting |= (at_load(path) if name.startswith("legroom.") and path.is_file() else set()) - seen
+    assert "legroom.training.loop" in seen
+    assert not [name for name in seen if name.startswith(("torch.distributed", "torch.nn.parallel"))]
 
 
 def test_every_question_and_what_a_job_is_made_of_are_public():

@@ -1,9 +1,12 @@
 """Imports of libraries that make a million objects."""
 
 import gc
+import importlib
+from types import SimpleNamespace
 
 import pytest
 
+from legroom.child import serve
 from legroom.imports import uncollected
 
 
@@ -24,3 +27,12 @@ def test_a_collector_that_somebody_turned_off_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_answers_a_request_is_imported_while_the_collector_rests(monkeypatch):
+    rests, load = [], importlib.import_module
+    monkeypatch.setattr(importlib, "import_module", lambda name: rests.append(not gc.isenabled()) or load(name))
+    monkeypatch.setattr(serve, "record_kinds", lambda: {"same": SimpleNamespace(answered_by="operator:is_")})
+    request = SimpleNamespace(kind="same")
+    assert serve.serve(request, request)
+    assert rests == [True]

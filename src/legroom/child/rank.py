@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from legroom.child.__main__ import describe_error, die_with, open_job, spare_inherited
 from legroom.files import write_atomically
+from legroom.imports import uncollected
 from legroom.requests import SAVED, SAVING
 
 if TYPE_CHECKING:
@@ -92,8 +93,9 @@ def main() -> None:
 
 def run(order: dict[str, Any], reporter: "FifoReporter", number: int, attempt: int, told: Told) -> Any:
     """Call the function with the job and the process group open."""
-    import torch
-    from torch import distributed
+    with uncollected():
+        import torch
+        from torch import distributed
 
     local = reporter.local_rank
     device = torch.device("cpu")
@@ -115,7 +117,9 @@ def run(order: dict[str, Any], reporter: "FifoReporter", number: int, attempt: i
     )
     built = open_job(order["address"], reporter.beat)
     module, _, function = order["entry"].partition(":")
-    return getattr(importlib.import_module(module), function)(order["arguments"], built, rank)
+    with uncollected():
+        entered = importlib.import_module(module)
+    return getattr(entered, function)(order["arguments"], built, rank)
 
 
 def count_starts(folder: Path, local_rank: int) -> int:

@@ -4,10 +4,13 @@ import importlib
 from typing import Any
 
 from legroom.child.built_job import BuiltJob
+from legroom.imports import uncollected
 from legroom.requests import Request, record_kinds
 
 
 def serve(request: Request[Any], built: BuiltJob) -> Any:
     """Answer one request in this process; what measures is imported only now."""
     module, _, function = record_kinds()[request.kind].answered_by.partition(":")
-    return getattr(importlib.import_module(module), function)(request, built)
+    with uncollected():
+        answers = importlib.import_module(module)
+    return getattr(answers, function)(request, built)

@@ -123,6 +123,8 @@ class SeveralRanks(OneRank):
 
     def weights(self, model: Any) -> Mapping[str, Any]:
         """The weights of the whole model."""
+        if not self.parts:
+            return dict(model.state_dict())
         return sharding.gather(model.state_dict(), keep=self.number == 0)  # type: ignore[no-any-return]
 
     def settle(self, seed: int, content: Mapping[str, Any] | None) -> None:

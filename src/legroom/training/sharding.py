@@ -2,22 +2,26 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FSDPModule
 
 CONTAINERS = (nn.ModuleList, nn.Sequential)
 
 
-def shard(whole: nn.Module, device: torch.device, num_ranks: int) -> list[FSDPModule]:
+def shard(whole: nn.Module, device: torch.device, num_ranks: int) -> "list[FSDPModule]":
     """Share out the parameters of a module: those of each block are gathered when it is called, the rest at the start.
 
     Blocks are the members of its outermost lists and sequences. Returned are all modules that gather, the whole last.
     """
+    # Imported here: 0.2 s that ranks which share nothing out should not pay.
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
     mesh = init_device_mesh(device.type, (num_ranks,))
     blocks = list(_blocks(whole))
     return [fully_shard(module, mesh=mesh) for module in (*blocks, whole)]
@@ -32,7 +36,7 @@ def _blocks(module: nn.Module) -> Iterator[nn.Module]:
 
 
 @contextmanager
-def gathered(parts: list[FSDPModule]) -> Iterator[None]:
+def gathered(parts: "list[FSDPModule]") -> Iterator[None]:
     """Have all weights whole on every rank: ranks may then evaluate unequal numbers of batches, by any call."""
     for part in parts:
         part.set_reshard_after_forward(False, recurse=False)
@@ -47,6 +51,8 @@ def gathered(parts: list[FSDPModule]) -> Iterator[None]:
 
 def gather(value: Any, *, keep: bool) -> Any:
     """A nest of tensors with each whole again, on the host; all ranks take part, those that do not keep it get None."""
+    from torch.distributed.tensor import DTensor
+
     if isinstance(value, DTensor):
         whole = value.full_tensor()
         return whole.cpu() if keep else None
@@ -76,6 +82,8 @@ def split_optimizer(state: Mapping[str, Any], optimizer: torch.optim.Optimizer) 
 
 
 def _like(value: Any, own: Any) -> Any:
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
     if isinstance(own, DTensor) and isinstance(value, torch.Tensor) and value.shape == own.shape:
         return distribute_tensor(value.to(own.device), own.device_mesh, own.placements)
     return value

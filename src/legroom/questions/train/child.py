@@ -15,7 +15,6 @@ import torch
 from legroom.child.built_job import BuiltJob
 from legroom.clock import monotonic
 from legroom.host.limits import read_limits
-from legroom.questions.train.child_ranks import train_on_ranks
 from legroom.training.loop import Run
 from legroom.training.records import Train, Trained
 
@@ -23,6 +22,9 @@ from legroom.training.records import Train, Trained
 def train_job(request: Train, built: BuiltJob) -> Trained:
     """Train as the request says. A SIGTERM lets the run save, report and end; more of them break off what hangs."""
     if request.several:
+        # Imported here: what ranks are started with takes 0.1 s, and most runs have one process.
+        from legroom.questions.train.child_ranks import train_on_ranks
+
         return train_on_ranks(request, built)
     built.forget_model()  # the run builds its own, from its own seed
     valid = built.valid.dataset if built.job.valid_data is not None else None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from legroom import host
 from legroom.host import limits
 from legroom.host.gpus import read_gpus
 from legroom.host.limits import read_busy_cores, read_limits
@@ -348,3 +349,7 @@ def test_a_core_that_another_program_keeps_busy_is_seen():
             assert 0.5 < read_busy_cores() <= os.cpu_count()
         finally:
             busy.kill()
+
+
+def test_the_host_that_is_read_looks_at_busy_cores_when_it_is_asked():
+    assert host.read_host().busy_cores is host.read_busy_cores

@@ -199,7 +199,7 @@ def test_files_read_are_found_and_made_cold(tmp_path):
     path = tmp_path / "sample.bin"
     path.write_bytes(bytes(2**20))
     with path.open("rb+") as file:
-        os.fsync(file.fileno())  # a page not yet written cannot be dropped
+        os.fdatasync(file.fileno())  # a page not yet written cannot be dropped
     with recording_opened() as opened:
         path.read_bytes()
     files = data_files(opened)

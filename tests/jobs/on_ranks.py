@@ -13,7 +13,10 @@ import token_counts
 import torch
 from torch import distributed
 
+from legroom.child.built_job import BuiltJob
 from legroom.errors import LegroomError
+from legroom.job_address import JobAddress
+from legroom.questions.train.child_ranks import train_rank
 from legroom.training.loop import Run
 from legroom.training.ranks import ONE_RANK
 from legroom.training.records import Train
@@ -45,6 +48,17 @@ def misbehave(arguments, built, rank):
 def linger(arguments, built, rank):
     (Path(arguments["folder"]) / f"{rank.number}.pid").write_text(str(os.getpid()))
     time.sleep(600)
+
+
+def train_jobs(arguments, built, rank):
+    """What came of each job, trained as `legroom train` has its ranks do it; or the error it ends with."""
+    found = []
+    for job, request in arguments["runs"]:
+        try:
+            found.append(train_rank({"request": request}, BuiltJob(JobAddress(text=job)), rank))
+        except LegroomError as error:
+            found.append(f"{type(error).__name__}: {error}")
+    return found
 
 
 def train_cases(arguments, built, rank):

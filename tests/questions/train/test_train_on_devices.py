@@ -1,6 +1,7 @@
 """`legroom train --devices`: ranks that die or hang, going on with another number of them, words that are refused."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -13,7 +14,9 @@ from types import SimpleNamespace
 import pytest
 
 from legroom import api
-from legroom.errors import JobCrashed, JobHung, JobRaised, UsageError
+from legroom.child.ranks import run_ranks
+from legroom.errors import JobCrashed, JobHung, UsageError
+from legroom.job_address import JobAddress
 from legroom.logbook import read_records
 from legroom.questions.train import command
 from legroom.questions.train.records import default_question
@@ -135,21 +138,33 @@ def counted():
 """Jobs whose second rank reads half as much as the first."""
 
 
+@pytest.fixture(scope="module")
+def of_two(tmp_path_factory):
+    """What ranks come to that train one job after the other: a start of two takes as long as a hundred such runs."""
+    path = tmp_path_factory.mktemp("jobs") / "short.py"
+    path.write_text(SHORT)
+    words = {"device": "cpu", "several": {"num_local": 2}}
+    own = {**words, "settings": {"batch_size": 10, "learning_rate": 0.01, "num_epochs": 1}}
+    runs = {name: (f"{path}:{name}", own) for name in ("stream", "generated", "counted")}
+    few = {**words, "settings": {"batch_size": 4, "learning_rate": 0.01}, "num_steps": 2}
+    runs["convnet"] = (f"{JOBS / 'convnet.py'}:job", few)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", os.pathsep.join([str(JOBS), *sys.path]))
+        found = run_ranks(JobAddress(text=""), "on_ranks:train_jobs", {"runs": list(runs.values())}, num_ranks=2)
+    return dict(zip(runs, found[0], strict=True))
+
+
 @pytest.mark.parametrize(("name", "more"), [("stream", "shares out$"), ("generated", "unless that is one batch")])
-def test_a_rank_that_has_less_data_than_others_and_so_shortens_the_epoch_is_named(tmp_path, name, more):
-    (tmp_path / "short.py").write_text(SHORT)
-    run = api.Run(out=tmp_path / "run", host=plant_host(num_cores=2))
-    answer = api.train(f"{tmp_path / 'short.py'}:{name}", device="cpu", batch_size=10, num_devices=2, run=run)
-    assert answer.num_steps == 5
-    (told,) = [note for note in answer.notes if re.search("^Rank 1 of 2 had no more batches while others had", note)]
+def test_a_rank_that_has_less_data_than_others_and_so_shortens_the_epoch_is_named(of_two, name, more):
+    assert of_two[name]["num_steps"] == 5
+    (told,) = [
+        note for note in of_two[name]["notes"] if re.search("^Rank 1 of 2 had no more batches while others", note)
+    ]
     assert re.search(more, told)
 
 
-def test_a_loader_of_another_length_on_each_rank_is_refused(tmp_path):
-    (tmp_path / "short.py").write_text(SHORT)
-    run = api.Run(out=tmp_path / "run", host=plant_host(num_cores=2))
-    with pytest.raises(JobRaised, match="The job's loader has 10, 5 batches for each of them on ranks 0 to 1"):
-        api.train(f"{tmp_path / 'short.py'}:counted", device="cpu", batch_size=10, num_devices=2, run=run)
+def test_a_loader_of_another_length_on_each_rank_is_refused(of_two):
+    assert "JobRaised: The job's loader has 10, 5 batches for each of them on ranks 0 to 1" in of_two["counted"]
 
 
 PLAN = 'job = "digits"\n' + "".join(
@@ -286,11 +301,8 @@ def test_devices_of_a_plan_are_those_of_all_machines(tmp_path, of_plan, nodes, e
     assert command.words(plan=path, nodes=2, num_devices=3)["num_devices"] == 6, "those of each machine, as named"
 
 
-def test_what_batchnorm_sees_is_told_where_a_device_has_another_batch_than_the_job(tmp_path):
-    run = api.Run(out=tmp_path, host=plant_host(num_cores=2))
-    job, words = f"{JOBS / 'convnet.py'}:job", {"device": "cpu", "num_devices": 2, "num_steps": 2}
-    answer = api.train(job, batch_size=4, **words, run=run)
-    assert any("BatchNorm would see 4 samples instead of 8" in note for note in answer.notes)
+def test_what_batchnorm_sees_is_told_where_a_device_has_another_batch_than_the_job(of_two):
+    assert any("BatchNorm would see 4 samples instead of 8" in note for note in of_two["convnet"]["notes"])
     assert norm_note(True, 8, 8) == norm_note(False, 8, 4) == []
     for several in (True, False):
         assert ("--sync-batch-norm" in norm_note(True, 8, 4, several=several)[0]) == several

@@ -1,13 +1,15 @@
 # The two commands: `make demo` shows the tool at work, `make test` is what CI runs.
 PYTHON ?= python3
 BIN := .venv/bin
+# Hundreds of processes import the package; where this is set, each would compile it anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test lint types install browser clean
 
 demo: .venv/installed
 	$(BIN)/legroom plan digits --device cpu
 
-# Most tests start processes that import torch, so several run at a time.
+# Most tests start processes that import torch, so several run at a time: one more than cores (tests/conftest.py).
 test: lint types browser
 	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
 

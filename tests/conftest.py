@@ -97,6 +97,12 @@ def forking(monkeypatch):
     monkeypatch.setattr("legroom.session.LocalEngine", Forking)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """One more than cores: a third of the time goes by in waiting for processes that hang, are killed or time out."""
+    return 1 + len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+
+
 def pytest_collection_finish():
     """Spare the collector what is imported by now: each of its walks over torch's modules takes 0.2 s."""
     gc.collect()

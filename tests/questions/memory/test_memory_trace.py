@@ -1,5 +1,6 @@
 """Traces of small jobs whose bytes can be counted by hand, and jobs fake tensors cannot run."""
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -259,6 +260,14 @@ def test_the_process_is_left_as_it_was() -> None:
     before = str(functional.dropout(x, 0.5).grad_fn)
     estimate(linear)
     assert str(functional.dropout(x, 0.5).grad_fn).split(" ")[0] == before.split(" ")[0]
+
+
+def test_what_the_collector_was_spared_it_is_spared_after_a_trace() -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    estimate(linear)
+    assert gc.isenabled()
+    assert gc.get_freeze_count() >= before / 2 > 0  # some of it has ended since
 
 
 def test_larger_batches_never_need_less() -> None:

@@ -90,7 +90,10 @@ def _estimate(
 
 @contextmanager
 def _quiet_collector() -> Iterator[None]:
-    """Python's collector runs between steps only: at a moment of its own it would bury storages in any order."""
+    """Python's collector runs between steps only: at a moment of its own it would bury storages in any order.
+
+    What lives by now stays out of its sight: a walk over all of torch takes 0.2 s, and each trace begins with one.
+    """
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -98,4 +101,3 @@ def _quiet_collector() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-        gc.unfreeze()

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from legroom.child import serve
+from legroom.child.__main__ import open_job
 from legroom.imports import uncollected
 
 
@@ -36,3 +37,9 @@ def test_what_answers_a_request_is_imported_while_the_collector_rests(monkeypatc
     request = SimpleNamespace(kind="same")
     assert serve.serve(request, request)
     assert rests == [True]
+
+
+def test_a_child_spares_the_collector_what_it_imported_before_it_builds_the_job():
+    imported, before = [[] for _ in range(1000)], gc.get_freeze_count()
+    open_job({"text": "", "options": {}, "pickled": None, "folder": "."}, lambda phase, share=None: None)
+    assert gc.get_freeze_count() >= before + len(imported)

@@ -66,6 +66,7 @@ def open_job(address: dict[str, Any], beat: Callable[..., None]) -> Any:
     with uncollected():
         from legroom.child.built_job import BuiltJob
         from legroom.job_address import JobAddress
+    gc.freeze()  # all of it stays, and the collector would walk over it whenever a model is let go
 
     pickled = None if address["pickled"] is None else base64.b64decode(address["pickled"])
     place = JobAddress(text=address["text"], options=address["options"], pickled=pickled, folder=address["folder"])

@@ -13,6 +13,7 @@ from legroom.cli.common import speaking
 JOBS = Path(__file__).parents[1] / "jobs"
 BAD = JOBS / "bad"
 PLAIN = f"{JOBS / 'plain.py'}:job"
+pytestmark = pytest.mark.usefixtures("forking")
 
 WHICH_JOB = [
     (["no_such_file.py:job"], "There is no file 'no_such_file.py'"),
@@ -27,7 +28,7 @@ WHICH_JOB = [
     (["digits", "--with", "hidden=many"], "Option hidden=many must be a whole number"),
     (["digits", "--with", "hidden"], "Write --with name=value"),
 ]
-"""What every command reads alike: asked of one whose children are forked, in milliseconds."""
+"""What every command reads alike."""
 USAGE = [
     ([PLAIN, "--memory", "16 gigs"], "'16 gigs' is no size"),
     ([PLAIN, "--memory", "-3GiB"], "is no size"),

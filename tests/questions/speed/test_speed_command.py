@@ -55,14 +55,14 @@ def test_wrong_words_are_told_with_the_way_forward(legroom_here, words, says):
     assert "Traceback" not in ran.stderr
 
 
-def test_a_job_that_raises_is_told_with_its_batch_size(legroom_here):
+def test_a_job_that_raises_is_told_with_its_batch_size(legroom_here, forking):
     job = f"{JOBS / 'bad' / 'loss_vector.py'}:job"
     ran = legroom_here("speed", job, "--device", "cpu", "--batch-sizes", "4", "--quick")
     assert ran.code == 1
     assert "At a batch of 4" in ran.stderr
 
 
-def test_a_job_that_raises_above_some_size_is_answered_up_to_it(legroom_here):
+def test_a_job_that_raises_above_some_size_is_answered_up_to_it(legroom_here, forking):
     job = f"{JOBS / 'bad' / 'raises_at_batch.py'}:job"
     ran = legroom_here("speed", job, "--device", "cpu", "--json", "--quick")
     assert ran.code == 0, ran.stderr

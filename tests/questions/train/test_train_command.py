@@ -49,6 +49,17 @@ def run(folder, *more, trouble=""):
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
+@pytest.fixture
+def run_here(legroom_here, forking):
+    """The same without a process and a child of its own: for runs that end by themselves."""
+
+    def run(folder, *more, trouble=""):
+        ran = legroom_here(*WORDS, "--out", folder, *more, env={"TROUBLE": trouble})
+        return ran.code, ran.json, ran.stderr
+
+    return run
+
+
 def hear_signals():
     """Tests run in the background of a shell inherit that SIGINT is ignored, and under nohup SIGHUP too."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -229,8 +240,8 @@ def test_a_run_that_hung_too_long_is_saved_and_told_with_its_sample(tmp_path, le
     assert (tmp_path / "o" / "checkpoint.pt").is_file()
 
 
-def test_a_loss_that_is_no_number_exits_1_with_update_rate_and_checkpoint(tmp_path):
-    code, answer, said = run(tmp_path / "nan", "--schedule", "linear", trouble="nan")
+def test_a_loss_that_is_no_number_exits_1_with_update_rate_and_checkpoint(tmp_path, run_here):
+    code, answer, said = run_here(tmp_path / "nan", "--schedule", "linear", trouble="nan")
     rate = 0.1 * (1 - 22 / 64)
     assert code == 1
     assert f"The loss of update 23 is no finite number; the rate was {rate:.3g}." in said
@@ -240,6 +251,7 @@ def test_a_loss_that_is_no_number_exits_1_with_update_rate_and_checkpoint(tmp_pa
 
 
 def test_a_checkpoint_of_other_settings_is_refused(whole, tmp_path):
+    # In a process like the one that wrote it: what a job imports, and so its digest, depends on Python's path.
     shutil.copytree(whole[0], tmp_path / "copy")
     code, answer, said = run(tmp_path / "copy", "--resume", "--learning-rate", "0.05")
     assert code == 2
@@ -254,8 +266,8 @@ def test_a_folder_of_another_job_is_refused(whole, tmp_path):
         ask(tmp_path / "copy", resume=True)
 
 
-def test_a_batch_larger_than_the_data_exits_2(tmp_path):
-    code, _, said = run(tmp_path / "large", "--batch-size", "1000")
+def test_a_batch_larger_than_the_data_exits_2(tmp_path, run_here):
+    code, _, said = run_here(tmp_path / "large", "--batch-size", "1000")
     assert code == 2
     assert "has 512 samples, fewer than one batch of 1,000. Use a batch of at most 512" in said
 

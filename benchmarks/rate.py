@@ -1,7 +1,7 @@
 """`legroom rate` beside a sweep and other searches, all run again on fresh seeds; counted in updates and samples.
 
     python benchmarks/rate.py OUT [--jobs digits:cnn digits ...] [--budget 300] [--data DIR] [--parts main batch ...]
-        [--device cuda]
+        [--device cuda] [--processes 8]
 
 Busy cores are no matter: nothing here is judged by the clock. What seconds are told are those of the processor in one
 thread (on a GPU of the clock), of an update measured without evaluations. Jobs of benchmarks/plan.py, reduced as it
@@ -21,7 +21,8 @@ critical  the best rate of each batch size on three fresh seeds, the law fitted 
 transfer  `rate --method transfer` from the best rate at one batch to larger ones, by every rule, on three fresh seeds
 headline  `auto` aiming at the best score of the whole sweep, beside the point that came to it
 
-Every row lies in OUT/rate.jsonl; a row that is there is not run again.
+Every row lies in OUT/rate.jsonl; a row that is there is not run again. With --processes the runs of sweeps and on fresh
+seeds are made several at a time, one thread each; searches are not.
 """
 
 import argparse
@@ -31,7 +32,9 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +77,16 @@ KEPT = (
 Row = dict[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A run, and the key of its row."""
+
+    key: Row
+    settings: Settings
+    num_steps: int
+    words: Row = field(default_factory=dict)
+
+
 class Rows:
     """What was run, on disk line by line."""
 
@@ -81,14 +94,18 @@ class Rows:
         self.path = path
         self.known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
+    def find(self, key: Row) -> Row | None:
+        """The row of that key, if it is there."""
+        return next((row for row in self.known if all(row.get(name) == value for name, value in key.items())), None)
+
     def get(self, make: Callable[[], Row], **key: Any) -> Row:
         """The row of that key: read, or made and written."""
-        for row in self.known:
-            if all(row.get(name) == value for name, value in key.items()):
-                return row
-        began, cpu = time.monotonic(), time.process_time()
-        row = {**key, **make()}
-        row |= {"wall_seconds": round(time.monotonic() - began, 2), "cpu_seconds": round(time.process_time() - cpu, 2)}
+        found = self.find(key)
+        return self.keep(key, timed(make)) if found is None else found
+
+    def keep(self, key: Row, found: Row) -> Row:
+        """Write a row down."""
+        row = {**key, **found}
         with self.path.open("a") as file:
             file.write(json.dumps(row) + "\n")
         print({name: value for name, value in row.items() if name not in ("values", "notes")}, flush=True)
@@ -96,12 +113,57 @@ class Rows:
         return row
 
 
+def timed(make: Callable[[], Row]) -> Row:
+    """What it makes, and what that took."""
+    began, cpu = time.monotonic(), time.process_time()
+    row = make()
+    wall, cpu = time.monotonic() - began, time.process_time() - cpu
+    return {**row, "wall_seconds": round(wall, 2), "cpu_seconds": round(cpu, 2)}
+
+
+def use_one_thread() -> None:
+    """Small models: more threads only wait for each other."""
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+
+class Pool:
+    """Processes that make runs of one job several at a time; this one alone where there is one."""
+
+    bench: "Bench"
+
+    def __init__(self, bench: "Bench", num: int) -> None:
+        self.own, self.processes = bench, None
+        if num > 1:
+            self.processes = ProcessPoolExecutor(num, get_context("spawn"), Pool.begin, bench.made_of)
+
+    @staticmethod
+    def begin(*made_of: Any) -> None:
+        """What each of them does first."""
+        use_one_thread()
+        Pool.bench = Bench(*made_of)
+
+    @staticmethod
+    def work(planned: Planned) -> Row:
+        """What one of them is asked for."""
+        return timed(lambda: Pool.bench.run(planned.settings, planned.num_steps, **planned.words))
+
+    def run(self, rows: Rows, planned: Sequence[Planned]) -> list[Row]:
+        """The rows of these runs, in order; what is not there yet is made."""
+        new = [each for each in planned if rows.find(each.key) is None]
+        if self.processes is not None:
+            for each, found in zip(new, self.processes.map(Pool.work, new), strict=True):
+                rows.keep(each.key, found)
+        make = lambda each: lambda: self.own.run(each.settings, each.num_steps, **each.words)  # noqa: E731
+        return [rows.get(make(each), **each.key) for each in planned]
+
+
 class Bench:
     """One job, its data and its target."""
 
-    def __init__(self, word: str, rows: Rows, out: Path, data: Path, device: str) -> None:
-        case, self.word, self.rows, self.out = CASES[JOBS[word]], word, rows, out / word.replace(":", "-")
-        self.device = device
+    def __init__(self, word: str, out: Path, data: Path, device: str, num_processes: int = 1) -> None:
+        case, self.word, self.out = CASES[JOBS[word]], word, out / word.replace(":", "-")
+        self.rows, self.device, self.made_of = Rows(out / "rate.jsonl"), device, (word, out, data, device)
         self.out.mkdir(parents=True, exist_ok=True)
         self.name, self.options = case.job, {**case.options, **case.prepare(self.out, data)}
         self.job: Job = load_job(JobAddress(text=self.name, options=self.options))
@@ -113,6 +175,7 @@ class Bench:
         self.samples = self.own.num_epochs * per_epoch
         self.sizes = batch_sizes(self.own.batch_size, per_epoch)
         self.target = math.nan
+        self.pool = Pool(self, num_processes)
 
     def _updates_per_epoch(self) -> int:
         if self.job.loader is not None:  # its data may count characters, of which a sample has many
@@ -164,27 +227,32 @@ class Bench:
 
     def set_target(self) -> list[Row]:
         """The worst of three runs by the job's own settings, as `rate` takes it; the runs."""
-        ends, rows, num = [], [], self.samples // self.own.batch_size
-        for seed in range(3):
-            settings = replace(self.own, seed=seed)
-            make = lambda s=settings: self.run(s, num, evaluate_steps=max(1, num // 50))  # noqa: E731
-            rows.append(self.rows.get(make, job=self.word, what="own", seed=seed))
-            ends.append(statistics.median_low([value for _, value in rows[-1]["values"]][-9:]))
+        num, words = self.samples // self.own.batch_size, {"evaluate_steps": self.every(self.own.batch_size)}
+        planned = [
+            Planned(key=self._key("own", seed=seed), settings=replace(self.own, seed=seed), num_steps=num, words=words)
+            for seed in range(3)
+        ]
+        rows = self.pool.run(self.rows, planned)
+        ends = [statistics.median_low([value for _, value in row["values"]][-9:]) for row in rows]
         self.target = min(ends) if self.goal == "max" else max(ends)
         return rows
 
+    def _key(self, what: str, **more: Any) -> Row:
+        return {"job": self.word, "what": what, **more}
+
     def sweep(self) -> list[Row]:
         """Every cell."""
-        cells = []
-        for size in self.sizes:
-            for times in RATES:
-                rate = self.own.learning_rate * times
-                settings, num = self.constant(rate, size, 0), self.samples // size
-                more = {"evaluate_steps": self.every(size), "patience": PATIENCE}
-                make = lambda s=settings, n=num, m=more: self.run(s, n, **m)  # noqa: E731
-                row = self.rows.get(make, job=self.word, what="sweep", batch_size=size, learning_rate=rate)
-                cells.append({**row, "updates": self.updates(row)})
-        return cells
+        planned = [
+            Planned(
+                key=self._key("sweep", batch_size=size, learning_rate=self.own.learning_rate * times),
+                settings=self.constant(self.own.learning_rate * times, size, 0),
+                num_steps=self.samples // size,
+                words={"evaluate_steps": self.every(size), "patience": PATIENCE},
+            )
+            for size in self.sizes
+            for times in RATES
+        ]
+        return [{**row, "updates": self.updates(row)} for row in self.pool.run(self.rows, planned)]
 
     def search(self, what: str, budget: float, size: int, target: float, **words: Any) -> Row:
         """What `legroom rate` says."""
@@ -207,18 +275,18 @@ class Bench:
 
     def again(self, what: str, rate: float, size: int, seeds: Sequence[int], most: int, **more: Any) -> list[Row]:
         """Runs at that constant rate to the target, on each seed; ended where the loss no longer gains."""
-        rows = []
-        for seed in seeds:
-            words = {
-                "evaluate_steps": self.every(size),
-                "target": (self.judge, self.target),
-                "patience": PATIENCE,
-            }
-            settings = self.constant(rate, size, seed, **more)
-            make = lambda s=settings, w=words: self.run(s, most, **w)  # noqa: E731
-            key = {"what": f"again {what}", "batch_size": size, "seed": seed, "learning_rate": rate}
-            rows.append(self.rows.get(make, job=self.word, **key))
-        return rows
+        words = {"evaluate_steps": self.every(size), "target": (self.judge, self.target), "patience": PATIENCE}
+        key = {"batch_size": size, "learning_rate": rate}
+        planned = [
+            Planned(
+                key=self._key(f"again {what}", seed=seed, **key),
+                settings=self.constant(rate, size, seed, **more),
+                num_steps=most,
+                words=words,
+            )
+            for seed in seeds
+        ]
+        return self.pool.run(self.rows, planned)
 
     def again_cooled(self, what: str, answer: Row) -> list[Row]:
         """Runs by the whole of an answer on five fresh seeds, each longer until one ends at the target."""
@@ -471,13 +539,13 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=300.0, help="seconds of each search")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("LEGROOM_DATA", "data")))
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--processes", type=int, default=1, help="runs at a time, beside searches")
     words = parser.parse_args()
-    torch.set_num_threads(1)  # small models: more threads only wait for each other
-    os.environ.update({"OMP_NUM_THREADS": "1", "LEGROOM_DATA": str(words.data)})
+    use_one_thread()
+    os.environ["LEGROOM_DATA"] = str(words.data)
     words.out.mkdir(parents=True, exist_ok=True)
-    rows = Rows(words.out / "rate.jsonl")
     for word in words.jobs:
-        judge(Bench(word, rows, words.out, words.data, words.device), words.budget, words.parts)
+        judge(Bench(word, words.out, words.data, words.device, words.processes), words.budget, words.parts)
 
 
 if __name__ == "__main__":

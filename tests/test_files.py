@@ -12,8 +12,10 @@ from legroom.errors import CannotWrite
 from legroom.files import replacing
 
 JOB = f"{Path(__file__).parent / 'jobs' / 'plain.py'}:job"
+# Without bytecode: Python would leave files of it cut off at the limit, for all who come after.
 LIMITED = (
     "import os, resource, sys\n"
+    "os.environ['PYTHONDONTWRITEBYTECODE'] = '1'\n"
     "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)\n"
     "os.execv(sys.executable, [sys.executable, '-m', 'legroom', *sys.argv[2:]])"
 )

@@ -520,6 +520,22 @@ def test_all_that_is_left_of_a_budget_goes_to_a_lower_rate_where_the_one_ahead_i
     assert answer.reached
 
 
+class AheadAtFirst(FakeLearner):
+    """One whom rates above the best teach twice as fast at first, and hardly anything from then on."""
+
+    def _gain(self, share):
+        soon = 2.0 if self.num_updates < 90 else 0.05
+        return super()._gain(share) * (soon if share > 1.5 else 1.0)
+
+
+@pytest.mark.parametrize("budget", [8.0, 11.0])
+def test_a_lower_rate_left_long_ago_is_looked_at_again_before_one_rate_takes_all_that_is_left(tmp_path, budget):
+    """As seen of a character model: the rate that was ahead after 137 updates took 200 s and led nowhere."""
+    learner = AheadAtFirst(s_min=300, b_crit=100, best_rate=0.1, diverges_above=2.0, rate_exponent=1.0)
+    answer, _ = ask(learner, 64, 0.05, tmp_path, budget=budget)
+    assert answer.learning_rate < 1.5 * learner.best_rate_at(64)
+
+
 def test_rates_too_high_for_a_job_that_learns_by_its_own_are_called_that(tmp_path):
     with pytest.raises(NothingMeasured, match=r"rates are too high: the job learns by its own settings, at rate 0\.01"):
         ask(HARMED, 64, 0.01, tmp_path, budget=9.0, **SHORT)

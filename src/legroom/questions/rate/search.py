@@ -59,6 +59,8 @@ def find_rate(session: Session, question: RateQuestion, started: float) -> None:
             rates, length, share = _alone(growing, length)
             if not rates or not growing.affords(growing.ahead(rates, length), share):
                 break
+            again = revive(growing.trunks, rates, length)
+            rates = again if growing.affords(growing.ahead(again, length), share) else rates
         for rate in rates:
             # What the trunk before took tells of this one; without any there is no answer.
             if not growing.trunks or growing.affords(growing.ahead([rate], length), 1.0):

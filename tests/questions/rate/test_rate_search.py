@@ -456,6 +456,17 @@ def test_an_accuracy_within_the_luck_of_few_samples_left_chance_where_the_loss_f
     assert own.target["from"] == "measured"
 
 
+@pytest.mark.parametrize("target", ["score=0.475", "same"])
+def test_an_accuracy_within_luck_of_the_untrained_models_is_no_learning_where_chance_is_not_stated(tmp_path, target):
+    """As seen of shuffled labels of two classes: a target of 0.487, which half of all seeds begin with."""
+    coin = replace(LEARNER, start_loss=0.72, target_loss=0.69, noise=0.0)
+    words = {"score": lambda loss: 0.45 + (0.72 - loss), "target": target}
+    with pytest.raises(NothingMeasured, match=r"leave chance: .*a model before its first update has 0\.45"):
+        ask(coin, 64, 0.1, tmp_path / "few", planted={"num_valid_samples": 100}, **words)
+    answer, _ = ask(coin, 64, 0.1, tmp_path / "many", planted={"num_valid_samples": 100_000}, **words)
+    assert answer.reached
+
+
 def test_a_perplexity_at_chance_is_refused_however_far_the_loss_fell(tmp_path):
     words = {"score": lambda loss: 1 + loss, "planted": {"chance": 1.05, "goal": "min"}}
     with pytest.raises(NothingMeasured, match=r"did not leave chance: a model that learned nothing has 1\.05, and"):

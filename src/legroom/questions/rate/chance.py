@@ -19,19 +19,21 @@ MEND = f"{ASKED} If not, raise --budget"
 
 
 def refuse_chance(evidence: Evidence, question: RateQuestion, description: JobDescription) -> None:
-    """Refuse trunks none of which left chance: by score and loss where the job says what chance has, else by the loss.
+    """Refuse trunks none of which left chance: by score and loss where it is known what chance has, else by the loss.
 
     A fresh model is often worse than chance: to learn how frequent each class is takes a loss down by some per cent.
     """
+    chance, who = _chance(question, description, evidence.start)
     points = [point for trunk in evidence.trunks for point in trunk.points]
     scores = [point.score for point in points if point.score is not None and math.isfinite(point.score)]
     first = None if evidence.start is None else evidence.start.loss
     losses = [point.loss for point in points if math.isfinite(point.loss)]
-    if description.chance is not None and scores:
+    if chance is not None and scores:
         best = max(scores) if description.goal == "max" else min(scores)
-        if not is_learned(best, first, losses, description, num_looks=len(scores)):
-            told = f"The score did not leave chance: a model that learned nothing has {description.chance:.4g}, and"
+        if not is_learned(best, first, losses, description, chance, num_looks=len(scores)):
+            told = f"The score did not leave chance: {who} has {chance:.4g}, and"
             raise NothingMeasured(f"{told} {best:.4g} is the best {_tried(evidence)}. {_mend(evidence, question)}")
+    if description.chance is not None and scores:
         return
     if first is not None and losses and not has_fallen(first, losses, MOVED):
         told = f"The loss did not leave chance: {first:.4g} on validation data before the first update,"
@@ -62,9 +64,10 @@ def refuse_own_chance(
     # A run that was made whole would learn no more with a larger budget.
     more = "" if question.target_from == "measured" else ", or raise --budget"
     mend = f"{ASKED} If not, name a --target to reach{more}"
-    is_score = question.target_name == "score"
-    if is_score and not is_learned(question.target, start.loss, losses, description):
-        raise NothingMeasured(f"{told} a model that learned nothing has {description.chance:.4g}. {mend}")
+    chance, who = _chance(question, description, start)
+    judged = chance if question.target_name == "score" else None
+    if judged is not None and not is_learned(question.target, start.loss, losses, description, judged):
+        raise NothingMeasured(f"{told} {who} has {judged:.4g}. {mend}")
     first = value_of(start, question)
     if question.wanted >= first:
         raise NothingMeasured(f"{told} a model before its first update has {question.signed(first):.4g}. {mend}")
@@ -80,13 +83,28 @@ def has_fallen(first: float | None, losses: Sequence[float], share: float) -> bo
 
 
 def is_learned(
-    score: float, first: float | None, losses: Sequence[float], description: JobDescription, *, num_looks: int = 1
+    score: float,
+    first: float | None,
+    losses: Sequence[float],
+    description: JobDescription,
+    chance: float,
+    *,
+    num_looks: int = 1,
 ) -> bool:
-    """Whether score or losses are better than chance by more than luck; true where nobody knows what chance has."""
-    chance, goal, num_samples = description.chance, description.goal, description.num_valid_samples
-    if chance is None or leaves_chance(score, chance, goal=goal, num_samples=num_samples, num_looks=num_looks):
+    """Whether score or losses are better than chance by more than luck."""
+    goal, num_samples = description.goal, description.num_valid_samples
+    if leaves_chance(score, chance, goal=goal, num_samples=num_samples, num_looks=num_looks):
         return True
     return goal == "max" and has_fallen(first, losses, MUCH)
+
+
+def _chance(question: RateQuestion, description: JobDescription, start: Grown | None) -> tuple[float | None, str]:
+    """What chance has, and who has that: what the job says; where an accuracy is sought, else the untrained model."""
+    if description.chance is not None:
+        return description.chance, "a model that learned nothing"
+    untrained = None if start is None or question.target_name != "score" else start.score
+    is_accuracy = description.goal == "max" and untrained is not None and 0 < untrained < 1
+    return (untrained if is_accuracy else None), "a model before its first update"
 
 
 def _tried(evidence: Evidence) -> str:

@@ -14,6 +14,7 @@ from legroom.questions.plan.tried import (
     are_there,
     as_tried,
     counted_steps,
+    is_clear,
     length_after,
     rehearsals_of,
     spread_of,
@@ -155,8 +156,13 @@ def _can_rest_on(one: Candidate, runs: Sequence[Rehearsal]) -> bool:
 
 
 def _is_held(one: Candidate, runs: Sequence[Rehearsal]) -> bool:
-    """Whether as many runs as it takes were made, and all reached the target in about as many updates."""
-    return len(runs) >= (NUM_RUNS if one.length_share == 1 else NUM_SHORTER) and are_steady(runs)
+    """Whether as many runs as it takes were made, and all reached the target in about as many updates.
+
+    Those of a shorter run by more than luck, too: what is made shorter stops at the length where the next seed misses.
+    """
+    if one.length_share == 1:
+        return len(runs) >= NUM_RUNS and are_steady(runs)
+    return len(runs) >= NUM_SHORTER and are_steady(runs) and is_clear(runs)
 
 
 def _far_end(question: PlanQuestion, one: Candidate, runs: Sequence[Rehearsal], cost: Cost) -> float:

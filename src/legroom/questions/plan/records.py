@@ -58,6 +58,8 @@ class Rehearsal:
     num_steps: int
     """Updates before the first evaluation at the target; all of them where none was there."""
     is_there: bool
+    margin: float | None = None
+    """By how much its last evaluation was better than the target; None where there was none, or nobody kept it."""
     diverged: bool = False
     """Whether it ended because its loss was no number any more, or rose without end."""
     step_seconds: float

@@ -5,6 +5,7 @@ does, tells what a fresh one takes, and whether that is less than the job's own 
 turn of the job's own updates is timed: a machine that others use is faster at one minute than at the next.
 """
 
+import math
 from dataclasses import asdict
 
 from legroom.questions.base import START_SECONDS
@@ -140,9 +141,21 @@ def read_rehearsal(request: Train, result: Trained, chosen: Candidate, turn: Tra
         length=request.num_steps or result.num_steps,
         num_steps=result.num_steps,
         is_there=result.stopped_because == "target",
+        margin=_margin(request, result),
         diverged=diverged,
         step_seconds=seconds,
         own_step_seconds=step_seconds(turn) if turn else None,
         evaluation_seconds=evaluation_seconds(result, seconds),
         seconds=result.seconds,
     )
+
+
+def _margin(request: Train, result: Trained) -> float | None:
+    """By how much the last evaluation of a run is better than its target."""
+    if request.target is None or not result.evaluations:
+        return None
+    (name, wanted), last = request.target, result.evaluations[-1]
+    value = last.score if name == "score" else last.loss
+    if value is None or not math.isfinite(value):
+        return None
+    return value - wanted if name == "score" and result.goal == "max" else wanted - value

@@ -17,6 +17,8 @@ WIDE = 1.4
 USUAL, USUAL_PACE, WEIGHT = 0.15, math.log(LEAST_DOUBT), 3.0
 """Standard deviation of ln updates over seeds as most jobs have it, of ln seconds of an update as most machines have
 it, and how many runs that is worth: three runs that happen to be alike do not promise that the fourth is."""
+CLEARLY = 1.8
+"""Standard deviations of what runs ended at, by which they must be better than the target in the mean."""
 DEVIATIONS, SURE = 1.5, 1.65
 """Between which four fresh runs of five lie, by Student's t with as many degrees of freedom; and below which a normal
 number lies 19 times of 20."""
@@ -40,6 +42,15 @@ def are_there(runs: Sequence[Rehearsal]) -> bool:
 def are_steady(runs: Sequence[Rehearsal]) -> bool:
     """Whether all reached the target, in numbers of updates that lie close together."""
     return all(run.is_there for run in runs) and spread_of(counted_steps(runs)) <= WIDE
+
+
+def is_clear(runs: Sequence[Rehearsal]) -> bool:
+    """Whether these runs ended better than the target by more than seeds differ: nine of ten fresh ones will, too.
+
+    One that was there sooner counts with what it had then.
+    """
+    margins = [run.margin for run in runs if run.margin is not None]
+    return len(margins) < 2 or statistics.fmean(margins) >= CLEARLY * statistics.stdev(margins)
 
 
 def as_tried(question: PlanQuestion, chosen: Candidate, runs: Sequence[Rehearsal]) -> Candidate:

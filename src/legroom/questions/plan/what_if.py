@@ -16,6 +16,8 @@ from legroom.units import parse_bytes
 FIGURE = "plan-time"
 BEYOND = 2
 """Times the largest batch timed: up to there its proportion is likely to go on."""
+FAR_BELOW = 16
+"""Batches so many times smaller than what will run take so long that they would flatten all others in a figure."""
 LINK = 25e9
 """Bytes a second each way, about what PCIe 4.0 moves over 16 lanes."""
 ALONE: Mapping[str, Any] = {"numbers": [1], "slowdowns": [1.0], "extras": [0.0], "on_one_machine": 0}
@@ -36,9 +38,10 @@ def what_if_of(answer: PlanAnswer) -> WhatIf | None:
     factors = _of_own_run(answer, _factors(given)) if stays else _factors(given)
     own = int(factors["batch_size"] * factors["num_passes"])
     most = given.get("num_samples") or math.inf  # an update takes no more samples than there are
+    least = max(min(given["sizes"]), own // FAR_BELOW)
     return WhatIf(
         factors=factors,
-        candidates=doublings(min(given["sizes"]), min(BEYOND * max(given["sizes"]), most), own),
+        candidates=doublings(least, min(BEYOND * max(given["sizes"]), most), own),
         target=target_words(given.get("target", "")),
         baseline_seconds=given.get("baseline_seconds"),
         guessed={**dict(_guessed(given)), **({"batch_size": OWN_RUN} if stays else {})},

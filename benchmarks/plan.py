@@ -113,6 +113,12 @@ CASES = {
         reduced=f"{NUM_PAIRS:,} pairs; 32 units",
         prepare=pairs,
     ),
+    "translation-whole": Case(
+        job="translation",
+        options={"hidden": "32"},
+        source="a study of batch size on GPUs, 2019: docs/workloads.md; a run takes minutes",
+        reduced="32 units",
+    ),
     "speech": Case(
         job="speech",
         options={"hidden": "48", "layers": "2"},
